@@ -17,10 +17,10 @@ from adapters.ids import short_call_id
 from adapters.ir.accumulator import ItemBuffer
 from adapters.ir.events import BlockId, Closed, Delta, Event, Failed, Finished, Opened
 from adapters.ir.types import Extras, Item, Message, Reasoning, Reply, ToolCall
+from adapters.reasoning.call_keys import CallKeys
 from adapters.reasoning.sealed import (
     ReasoningPayload,
     Sealer,
-    call_fingerprint,
     extra_content_field,
 )
 from adapters.stages.stage import Stage
@@ -207,8 +207,12 @@ class CallReasoningRecorder(ReasoningCapture):
     gateway stores them for a limited time.
     """
 
-    def __init__(self, sealer: Sealer, *, replays_reasoning: bool = True) -> None:
+    def __init__(
+        self, sealer: Sealer, keys: CallKeys | None = None, *, replays_reasoning: bool = True
+    ) -> None:
         super().__init__(sealer)
+        # Makes the keys of the calls after the conversation so far.
+        self._keys = keys or CallKeys()
         # Whether the backend accepts reasoning in later requests, not only the fields of calls.
         self._replays_reasoning = replays_reasoning
         # The reasoning since the last call.
@@ -228,10 +232,13 @@ class CallReasoningRecorder(ReasoningCapture):
         match item:
             case Reasoning() if self._replays_reasoning and (item.content or item.extras):
                 self._pending.append(replace(item, item_id=None, status=None))
-            case ToolCall() if self._pending or item.extras:
+            case ToolCall():
+                key, *_ = self._keys.keys(item)
+                if not (self._pending or item.extras):
+                    return [closed]
                 calls = {short_call_id(item.call_id): item.extras} if item.extras else {}
                 sealed = ReasoningPayload(tuple(self._pending), calls).seal(self._sealer)
-                self.sealed_by_call[call_fingerprint(item)] = sealed
+                self.sealed_by_call[key] = sealed
                 self._pending = []
             case _:
                 pass

@@ -13,23 +13,21 @@ from msgspec import Raw
 from adapters.ids import short_call_id
 from adapters.ir.types import Reasoning, ToolCall
 from adapters.json_text import DECODE_ERRORS
-from adapters.reasoning.sealed import Sealer, call_fingerprint, open_sealed
+from adapters.reasoning.sealed import Sealer, open_sealed
 from adapters.wire.json_insert import Insertion, insert_fields
 from adapters.wire.json_object import RequestBody, parse_body
 
 # Writes reasoning as the fields of a message.
 ReasoningWriter = Callable[[Sequence[Reasoning]], Mapping[str, object]]
 
+# A call with its path and the keys under which its reasoning may be stored.
+PassedCall = tuple[ToolCall, str, tuple[str, ...]]
+
 _ENCODER: Final = msgspec.json.Encoder()
 # Names that occur in every message with calls.
 _CALLS: Final = b"_call"
 # The beginnings of the names of fields with reasoning, and with the signatures of calls.
 _REASONING: Final = (b'"reasoning', b'"extra_content"')
-
-
-def may_have_calls(body: RequestBody, name: str) -> bool:
-    """Whether the messages of a request, which are in the field `name`, may contain calls."""
-    return _CALLS in bytes(body.fields.get(name, Raw()))
 
 
 def may_have_reasoning(reply: bytes) -> bool:
@@ -39,16 +37,16 @@ def may_have_reasoning(reply: bytes) -> bool:
 
 def put_back(
     body: RequestBody,
-    calls: Iterable[tuple[ToolCall, str]],
+    calls: Iterable[PassedCall],
     stored: Mapping[str, str],
     sealer: Sealer,
     write: ReasoningWriter,
 ) -> RequestBody:
-    """Return the request with the stored reasoning of these calls, which are given with paths."""
+    """Return the request with the stored reasoning of these calls."""
     insertion = Insertion()
     by_message: dict[str, list[Reasoning]] = {}
-    for call, path in calls:
-        text = stored.get(call_fingerprint(call))
+    for call, path, keys in calls:
+        text = next((stored[key] for key in keys if key in stored), None)
         payload = None if text is None else open_sealed(text, sealer)
         if payload is None:
             continue

@@ -36,18 +36,18 @@ from adapters.ir.types import (
 )
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses, Severity
+from adapters.reasoning.call_keys import CallKeys, KeysByCall
 from adapters.reasoning.capture import (
     CallReasoningAttacher,
     CallReasoningRecorder,
     ReasoningCapture,
     ReasoningItemSealer,
 )
-from adapters.reasoning.passed import may_have_calls, put_back
+from adapters.reasoning.passed import PassedCall, put_back
 from adapters.reasoning.sealed import (
     EXTRA_CONTENT,
     ReasoningPayload,
     Sealer,
-    call_fingerprint,
     open_sealed,
     split_sealed_extra,
 )
@@ -95,6 +95,11 @@ class ReasoningPolicy:
         self._attaches = crosses and backend.reasoning == "items" and client.has_call_ids
         # Whether the gateway may have stored reasoning for the client.
         self.may_have_stored = self._records or (crosses and client.has_call_ids)
+        # The keys of the calls in the request, and those of the calls in its reply.
+        self._context = CallKeys()
+        self._keys: KeysByCall = {}
+        # The calls of a request that is forwarded unchanged.
+        self._passed: tuple[RequestBody, list[PassedCall]] | None = None
         # Whether the client receives the reasoning in the same form, so that it may return it.
         self._may_return = self._records and client.reasoning == backend.reasoning
 
@@ -106,8 +111,9 @@ class ReasoningPolicy:
             return ()
         if self._backend.reasoning == "items":
             return tuple(item.call_id for item in request.items if isinstance(item, ToolCall))
+        self._keys = self._context.read(request.items)
         calls = self._calls_without_reasoning(request.items)
-        return tuple(call_fingerprint(call) for call in calls)
+        return tuple(key for call in calls for key in self._keys[id(call)])
 
     def _calls_without_reasoning(self, items: Iterable[Item]) -> Iterator[ToolCall]:
         """Yield the calls of turns whose reasoning the client does not return."""
@@ -133,7 +139,9 @@ class ReasoningPolicy:
             return request, False
         if stored or any(map(_may_carry, request.items)):
             native = self._backend.reasoning == "items"
-            restorer = ReasoningRestorer(self._sealer, losses, native=native)
+            restorer = ReasoningRestorer(
+                self._sealer, losses, native=native, keys=self._keys or None
+            )
             request = restorer.restore(request, stored)
         if self._requests_encrypted(request):
             # The gateway itself seals the reasoning, so the backend does not need to encrypt it.
@@ -146,7 +154,7 @@ class ReasoningPolicy:
 
     def passed_keys(self, body: RequestBody) -> tuple[str, ...]:
         """Return the storage keys of a request that is forwarded unchanged."""
-        return tuple(call_fingerprint(call) for call, _ in self._passed_calls(body))
+        return tuple(key for _, _, keys in self._passed_calls(body) for key in keys)
 
     def put_back(self, body: RequestBody, stored: Mapping[str, str]) -> RequestBody:
         """Return a request that is forwarded unchanged except for its stored reasoning."""
@@ -155,18 +163,23 @@ class ReasoningPolicy:
             return body
         return put_back(body, self._passed_calls(body), stored, self._sealer, write)
 
-    def _passed_calls(self, body: RequestBody) -> list[tuple[ToolCall, str]]:
-        """Return the calls of turns whose reasoning the client does not return, with paths."""
-        if not self._may_return or not may_have_calls(body, self._client.names["items"]):
+    def _passed_calls(self, body: RequestBody) -> list[PassedCall]:
+        """Return the calls of turns whose reasoning the client does not return."""
+        if not self._may_return:
             return []
+        if self._passed is not None and self._passed[0] is body:
+            return self._passed[1]
         try:
             request = self._client.read_request(body, Losses(None))
         except DragomanError:
             # The backend reports what is invalid.
             return []
+        keys = self._context.read(request.items)
         paths = dict(zip(map(id, request.items), request.paths, strict=True))
         calls = self._calls_without_reasoning(request.items)
-        return [(call, paths[id(call)]) for call in calls]
+        found = [(call, paths[id(call)], keys[id(call)]) for call in calls]
+        self._passed = body, found
+        return found
 
     def strip(self, body: bytes) -> bytes:
         """Return the body of a passthrough request without sealed values."""
@@ -187,7 +200,9 @@ class ReasoningPolicy:
             return ReasoningItemSealer(self._sealer)
         if not self._records:
             return None
-        return CallReasoningRecorder(self._sealer, replays_reasoning=self._replays_reasoning)
+        return CallReasoningRecorder(
+            self._sealer, self._context, replays_reasoning=self._replays_reasoning
+        )
 
     def hides_text(self, request: Request) -> bool:
         """Whether the client receives reasoning without its text."""
@@ -329,9 +344,13 @@ _UNREADABLE = "cannot be decrypted: sealed by another gateway, for another backe
 class ReasoningRestorer:
     """Restores the sealed reasoning of one request."""
 
-    def __init__(self, sealer: Sealer, losses: Losses, *, native: bool) -> None:
+    def __init__(
+        self, sealer: Sealer, losses: Losses, *, native: bool, keys: KeysByCall | None = None
+    ) -> None:
         self._sealer = sealer
         self._losses = losses
+        # The keys of calls under which their reasoning may be stored.
+        self._keys = keys
         # Whether the backend encrypts reasoning itself, so reasoning not sealed here is its own.
         self._native = native
         # The unsealed extra fields of calls in the current turn, by short call id.
@@ -339,6 +358,8 @@ class ReasoningRestorer:
 
     def restore(self, request: Request, stored: Mapping[str, str]) -> Request:
         """Return the request with all reasoning that can be unsealed or is in `stored`."""
+        if self._keys is None:
+            self._keys = CallKeys().read(request.items) if stored and not self._native else {}
         restored: list[ItemWithPath] = []
         for _, turn in groupby(request.items_with_paths(), _belongs_to_turn):
             self._restore_turn(turn, stored, restored)
@@ -409,9 +430,10 @@ class ReasoningRestorer:
         opened = None if text is None else open_sealed(text, self._sealer)
         if opened is not None:
             return opened
-        key = call.call_id if self._native else call_fingerprint(call)
-        if key in stored and short_call_id(call.call_id) not in self._extras:
-            opened = open_sealed(stored[key], self._sealer)
+        keys = (call.call_id,) if self._native else (self._keys or {}).get(id(call), ())
+        found = next((stored[key] for key in keys if key in stored), None)
+        if found is not None and short_call_id(call.call_id) not in self._extras:
+            opened = open_sealed(found, self._sealer)
         if opened is None and text is not None:
             self._losses.dropped(f"{path}.extra_content", _UNREADABLE)
         return opened

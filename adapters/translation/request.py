@@ -10,7 +10,6 @@ from adapters.capabilities import GENERIC, Capabilities, TextFormat
 from adapters.dialect import DEFAULT_REPLY_OPTIONS, Dialect, ReplyOptions, translate_error_param
 from adapters.errors import DragomanError, InvalidRequestError, missing_field
 from adapters.ids import IdSource
-from adapters.ir.normalize import has_calls
 from adapters.ir.types import (
     EMPTY_REQUEST,
     AllowedToolsChoice,
@@ -21,7 +20,6 @@ from adapters.ir.types import (
     Tool,
 )
 from adapters.losses import Loss, Losses, Policy
-from adapters.reasoning.passed import may_have_calls
 from adapters.reasoning.policy import REMOVED_REASONING_REASON, ReasoningPolicy
 from adapters.reasoning.sealed import Sealer
 from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
@@ -203,13 +201,6 @@ class ClientRequest(Struct, frozen=True):
     request: Request
     losses: Losses
     reasoning: ReasoningPolicy
-
-    @property
-    def may_have_calls(self) -> bool:
-        """Whether earlier turns in the request may have calls."""
-        if self.options.passes_requests:
-            return may_have_calls(self.body, self.options.client.names["items"])
-        return has_calls(self.request.items)
 
     def reasoning_keys(self) -> tuple[str, ...]:
         """Return the keys under which the reasoning of earlier calls may have been stored."""

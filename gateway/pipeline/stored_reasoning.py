@@ -40,9 +40,7 @@ async def find_reasoning(
     if principal is None:
         return {}
     try:
-        if origin.same_dialect and not (
-            read.may_have_calls and await notes.has_model(backend.name, origin.model)
-        ):
+        if origin.same_dialect and not await notes.has_model(backend.name, origin.model):
             return {}
         keys = read.reasoning_keys()
         return await notes.find(_scope(backend, principal), keys) if keys else {}

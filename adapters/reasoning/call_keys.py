@@ -1,0 +1,59 @@
+"""The keys under which the reasoning before calls is stored."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from adapters.ids import stable_hash
+from adapters.ir.types import Item, Message, Text, ToolCall
+from adapters.reasoning.sealed import call_fingerprint
+
+# The keys of a call by its identity, because a call may occur twice.
+KeysByCall = dict[int, tuple[str, ...]]
+
+
+class CallKeys(Struct, eq=False):
+    """Makes keys for the calls of a conversation, in their order.
+
+    The id, name and arguments of a call are not unique: some servers number the calls of each
+    conversation from zero. So a key also depends on the latest message of the user, and on the
+    number of equal calls after that message.
+    """
+
+    # The hash of the latest message of the user; None if the conversation is not known.
+    _user: str | None = None
+    _equal: Counter[str] = Counter()
+
+    def read(self, items: Iterable[Item]) -> KeysByCall:
+        """Return the keys of all calls in a conversation."""
+        keys: KeysByCall = {}
+        self._user, self._equal = "", Counter()
+        user: Message | None = None
+        for item in items:
+            if isinstance(item, ToolCall):
+                if user is not None:
+                    self._begin_round(user)
+                    user = None
+                keys[id(item)] = self.keys(item)
+            elif isinstance(item, Message) and item.role == "user":
+                user = item
+        if user is not None:
+            self._begin_round(user)
+        return keys
+
+    def _begin_round(self, user: Message) -> None:
+        texts = (part.text for part in user.content if isinstance(part, Text))
+        self._user, self._equal = stable_hash(*texts), Counter()
+
+    def keys(self, call: ToolCall) -> tuple[str, ...]:
+        """Return the keys of the next call, the most specific one first.
+
+        The last one is that of a reply to a request which was not read.
+        """
+        fingerprint = call_fingerprint(call)
+        if self._user is None:
+            return (fingerprint,)
+        number = self._equal[fingerprint]
+        self._equal[fingerprint] += 1
+        return stable_hash(fingerprint, self._user, str(number)), fingerprint
