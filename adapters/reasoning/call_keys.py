@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from adapters.ids import stable_hash
 from adapters.ir.types import Item, Message, Text, ToolCall
@@ -21,9 +21,12 @@ class CallKeys(Struct, eq=False):
     number of equal calls after that message.
     """
 
+    # Whether keys depend on the ids of calls alone, because they are made before the arguments are
+    # known.
+    by_id: bool = False
     # The hash of the latest message of the user; None if the conversation is not known.
     _user: str | None = None
-    _equal: Counter[str] = Counter()
+    _equal: Counter[str] = field(default_factory=Counter)
 
     def read(self, items: Iterable[Item]) -> KeysByCall:
         """Return the keys of all calls in a conversation."""
@@ -51,7 +54,7 @@ class CallKeys(Struct, eq=False):
 
         The last one is that of a reply to a request which was not read.
         """
-        fingerprint = call_fingerprint(call)
+        fingerprint = call.call_id if self.by_id else call_fingerprint(call)
         if self._user is None:
             return (fingerprint,)
         number = self._equal[fingerprint]

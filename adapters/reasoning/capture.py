@@ -157,8 +157,17 @@ class CallReasoningAttacher(ReasoningCapture):
     a model starts over at every step of a loop. Reasoning without a later call is not needed again.
     """
 
-    def __init__(self, sealer: Sealer, family: str, *, accepts_unencrypted: bool) -> None:
+    def __init__(
+        self,
+        sealer: Sealer,
+        family: str,
+        keys: CallKeys | None = None,
+        *,
+        accepts_unencrypted: bool,
+    ) -> None:
         super().__init__(sealer)
+        # Makes the keys of the calls after the conversation so far.
+        self._keys = keys or CallKeys(by_id=True)
         # The family of dialects that has the field.
         self._family = family
         # Whether the backend accepts reasoning items that it did not encrypt.
@@ -171,8 +180,10 @@ class CallReasoningAttacher(ReasoningCapture):
         match event.item:
             case Reasoning():
                 self._processors[event.index] = _ItemCollector(event, self._end_reasoning)
-            case ToolCall() as call if self._pending:
-                return [replace(event, item=self._attach(call))]
+            case ToolCall() as call:
+                key, *_ = self._keys.keys(call)
+                if self._pending:
+                    return [replace(event, item=self._attach(call, key))]
             case Message():
                 self._before_text = bool(self._pending)
             case _:
@@ -191,10 +202,10 @@ class CallReasoningAttacher(ReasoningCapture):
                 pass
         return [replace(closed, encrypted=None)]
 
-    def _attach(self, call: ToolCall) -> ToolCall:
+    def _attach(self, call: ToolCall, key: str) -> ToolCall:
         payload = ReasoningPayload(tuple(self._pending), before_text=self._before_text)
         self._pending, self._before_text = [], False
-        sealed = self.sealed_by_call[call.call_id] = payload.seal(self._sealer)
+        sealed = self.sealed_by_call[key] = payload.seal(self._sealer)
         return replace(call, extras=(*call.extras, extra_content_field(sealed, self._family)))
 
 

@@ -96,7 +96,7 @@ class ReasoningPolicy:
         # Whether the gateway may have stored reasoning for the client.
         self.may_have_stored = self._records or (crosses and client.has_call_ids)
         # The keys of the calls in the request, and those of the calls in its reply.
-        self._context = CallKeys()
+        self._context = CallKeys(by_id=backend.reasoning == "items")
         self._keys: KeysByCall = {}
         # The calls of a request that is forwarded unchanged.
         self._passed: tuple[RequestBody, list[PassedCall]] | None = None
@@ -109,8 +109,6 @@ class ReasoningPolicy:
         """Return the keys of the calls for which the gateway may have stored reasoning."""
         if self._requests_encrypted(request):
             return ()
-        if self._backend.reasoning == "items":
-            return tuple(item.call_id for item in request.items if isinstance(item, ToolCall))
         self._keys = self._context.read(request.items)
         calls = self._calls_without_reasoning(request.items)
         return tuple(key for call in calls for key in self._keys[id(call)])
@@ -193,7 +191,10 @@ class ReasoningPolicy:
             return None
         if self._attaches:
             return CallReasoningAttacher(
-                self._sealer, self._client.family, accepts_unencrypted=self._accepts_unencrypted
+                self._sealer,
+                self._client.family,
+                self._context,
+                accepts_unencrypted=self._accepts_unencrypted,
             )
         if self._requests_encrypted(request) or self.hides_text(request):
             # Without its text, reasoning can only come back sealed.
@@ -359,7 +360,7 @@ class ReasoningRestorer:
     def restore(self, request: Request, stored: Mapping[str, str]) -> Request:
         """Return the request with all reasoning that can be unsealed or is in `stored`."""
         if self._keys is None:
-            self._keys = CallKeys().read(request.items) if stored and not self._native else {}
+            self._keys = CallKeys(by_id=self._native).read(request.items) if stored else {}
         restored: list[ItemWithPath] = []
         for _, turn in groupby(request.items_with_paths(), _belongs_to_turn):
             self._restore_turn(turn, stored, restored)
@@ -430,7 +431,7 @@ class ReasoningRestorer:
         opened = None if text is None else open_sealed(text, self._sealer)
         if opened is not None:
             return opened
-        keys = (call.call_id,) if self._native else (self._keys or {}).get(id(call), ())
+        keys = (self._keys or {}).get(id(call), ())
         found = next((stored[key] for key in keys if key in stored), None)
         if found is not None and short_call_id(call.call_id) not in self._extras:
             opened = open_sealed(found, self._sealer)

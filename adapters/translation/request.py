@@ -337,7 +337,8 @@ def _pass_request(
         changes |= missing_fields(body.fields, options.capabilities.extra_body, added)
         losses += tuple(added)
     written = body.encode(**changes)
-    return BackendRequest(written, losses, plan_reply(options, request, streams=streams))
+    plan = plan_reply(options, request, streams=streams)
+    return BackendRequest(written, losses, replace(plan, reasoning=read.reasoning))
 
 
 def _without_items(body: RequestBody, options: TranslationOptions) -> RequestBody:

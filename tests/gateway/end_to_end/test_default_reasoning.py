@@ -11,13 +11,13 @@ from pathlib import Path
 import openai
 import pytest
 
+from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.end_to_end.test_reasoning import (
     STEPS,
     ReasoningFields,
     add_turn,
     chat_backend,
-    chat_request,
     deepseek,
     gemini,
     message_in,
@@ -29,10 +29,11 @@ from tests.gateway.end_to_end.test_reasoning import (
 from tests.gateway.gateway_config import backend_table, capability_table, state_table
 from tests.gateway.raw_http import RawResponse
 from tests.gateway.rows import count_rows, execute
-from tests.gateway.scripted_backend import ScriptedBackend
+from tests.gateway.scripted_backend import ReceivedRequest, Script, ScriptedBackend, json_reply
 from tests.gateway.sdk_clients import create_completion
 from tests.gateway.stores import DATABASES, new_url
-from tests.judges.reading import JsonObject, objects_in
+from tests.judges.reading import JsonObject, objects_in, read_object
+from tests.judges.samples import encoded
 
 
 def renamed(step: int) -> tuple[JsonObject, JsonObject]:
@@ -80,6 +81,11 @@ def nodes(
         run_node(backend, url, folder / "two") as two,
     ):
         yield one, two
+
+
+def chat_request(model: str) -> JsonObject:
+    """Return a request that no other test sends, because call ids are the same in all tests."""
+    return {"model": model, "messages": [{"role": "user", "content": f"Count with {model}."}]}
 
 
 def serve(node: Harness, kind: str, name: str) -> str:
@@ -133,6 +139,37 @@ def test_continued_response_needs_no_setting(name: str, nodes: tuple[Harness, Ha
         result = {"type": "function_call_output", "call_id": call["call_id"], "output": "1"}
         request |= {"previous_response_id": received.json()["id"], "input": [result]}
     assert nodes[0].post(request).status == 200
+
+
+def topical_backend(received: ReceivedRequest) -> Script:
+    """Reason about the user's message, and require that back; call ids begin at 0 every time."""
+    request = received.json()
+    topic = objects_in(request, "messages")[0]["content"]
+    turns = [one for one in objects_in(request, "messages") if one["role"] == "assistant"]
+    for turn in turns:
+        assert turn.get("reasoning_content") == f"About {topic}", turn
+    call = {"id": "look:0", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    message: JsonObject = {"role": "assistant", "content": None}
+    message["reasoning_content"] = f"About {topic}"
+    message["tool_calls"] = [call]
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    return json_reply(encoded({**read_object(reply_body("chat", Turn())), "choices": [choice]}))
+
+
+def test_reasoning_of_two_conversations_with_the_same_call_ids(
+    nodes: tuple[Harness, Harness],
+) -> None:
+    model = nodes[0].new_model("plain")
+    nodes[0].backend.respond_with(model, topical_backend)
+    requests: list[JsonObject] = [
+        {"model": model, "messages": [{"role": "user", "content": topic}]}
+        for topic in ("warm-up", "tides", "ports")
+    ]
+    # The first reasoning of a model is stored before the gateway reads its requests.
+    for _ in range(2):
+        for number, request in enumerate(requests):
+            message = message_in(post_chat(nodes[number % 2], request))
+            add_turn(request, forgetful(message))
 
 
 def test_reasoning_survives_a_restart(backend: ScriptedBackend, tmp_path: Path) -> None:
