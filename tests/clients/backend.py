@@ -1,7 +1,8 @@
 """The backend of the clients: two tool calls and their results, then a second turn.
 
 The reply follows from the history of a request alone. The path names the backend's dialect, and the
-model its quirk.
+model its quirk. The model of a client that makes one call at a time has `serial` in its name; other
+clients must send both results at once.
 """
 
 import json
@@ -28,6 +29,8 @@ RESULTS = ("Zürich: sunny ☀", "東京: 14:05")
 ANSWERS = (" / ".join(RESULTS), "Uf Widerluege, 世界!")
 # Agents of this kind end with a call of this tool instead of a text.
 FINAL_TOOL = "final_answer"
+# In the name of a model whose client makes one call at a time.
+SERIAL = "serial"
 
 
 class HistoryError(Exception):
@@ -51,7 +54,7 @@ def _reply(dialect: str, quirk: str, request: ReceivedRequest) -> Script:
     body = request.json()
     try:
         turn = next_turn(body, dialect)
-    except (HistoryError, AssertionError, KeyError) as error:
+    except (HistoryError, AssertionError, KeyError, ValueError) as error:
         shown = {"message": f"history: {error!r}", "type": "invalid_request_error"}
         return json_reply(json.dumps({"error": shown}).encode(), status=400)
     if dialect == LEGACY:
@@ -75,24 +78,31 @@ def next_turn(body: JsonObject, dialect: str) -> Turn:
     tools = _tool_names(body, dialect)
     if FAREWELL in prompt:
         return _answer(ANSWERS[1], tools)
-    pending = [call for call in CALLS if call.name not in results]
-    if pending:
-        return Turn(calls=tuple(Call(_offered(one.name, tools), one.arguments) for one in pending))
-    return _answer(" / ".join(results[call.name] for call in CALLS), tools)
+    if len(results) == len(CALLS):
+        return _answer(" / ".join(results[call.name] for call in CALLS), tools)
+    if results and dialect != LEGACY and SERIAL not in str(body["model"]):
+        raise HistoryError(f"of two calls only {[*results]} has a result")
+    wanted = _forced_tool(body) or tools
+    offered = {call: name for call in CALLS for name in wanted if name.endswith(call.name)}
+    calls = [Call(offered[call], call.arguments) for call in offered if call.name not in results]
+    if not calls:
+        raise HistoryError(f"no tool to call among {tools}")
+    return Turn(calls=tuple(calls if body.get("parallel_tool_calls", True) else calls[:1]))
 
 
 def _answer(text: str, tools: Sequence[str]) -> Turn:
-    if FINAL_TOOL in tools:
-        return Turn(calls=(Call(FINAL_TOOL, json.dumps({"answer": text}, ensure_ascii=False)),))
-    return Turn(text)
+    arguments = json.dumps({"answer": text}, ensure_ascii=False)
+    final = [Call(name, arguments) for name in tools if name.endswith(FINAL_TOOL)]
+    return Turn(calls=tuple(final)) if final else Turn(text)
 
 
-def _offered(name: str, tools: Sequence[str]) -> str:
-    """Return the client's name of a tool, which may have a prefix."""
-    found = next((tool for tool in tools if tool.endswith(name)), None)
-    if found is None:
-        raise HistoryError(f"{name} is not among the tools {[*tools]}")
-    return found
+def _forced_tool(body: JsonObject) -> list[str]:
+    """Return the tool that the model must call, if the request names one."""
+    choice = body.get("tool_choice") or body.get("function_call")
+    if not isinstance(choice, dict):
+        return []
+    named = object_in({"choice": choice}, "choice")
+    return [str(object_in(named, "function")["name"] if "function" in named else named["name"])]
 
 
 def _tool_names(body: JsonObject, dialect: str) -> list[str]:
@@ -113,6 +123,10 @@ def _read_history(body: JsonObject, dialect: str) -> tuple[str, dict[str, str]]:
     results: dict[str, str] = {}
     for entry in _entries(body, dialect):
         match entry:
+            case ("user", text) if RESULTS[0] in text and RESULTS[1] in text:
+                # Some agents write results as texts of the user.
+                prompt += text
+                results = {call.name: one for call, one in zip(CALLS, RESULTS, strict=True)}
             case ("user", text):
                 prompt, results = text, {}
             case ("call", call_id, name, arguments):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.backend import ANSWERS, DIALECTS, model_name, next_turn, script_backend
+from tests.clients.backend import DIALECTS, HistoryError, model_name, next_turn, script_backend
 from tests.clients.definitions import DRIVERS, load_clients
 from tests.clients.driver_process import Run, run_driver
 from tests.clients.page import CELLS, PAGE, read_results, render_page
@@ -111,12 +111,16 @@ def test_answer_links_results_to_their_calls() -> None:
     assert turn == Turn("sunny / noon")
 
 
-def test_missing_result_is_requested_again_under_the_clients_name() -> None:
-    turn = next_turn(_history(("call_1", "sunny")), "chat")
+def test_one_of_two_results_is_refused() -> None:
+    with pytest.raises(HistoryError, match="only"):
+        next_turn(_history(("call_1", "sunny")) | {"model": "m"}, "chat")
+
+
+def test_serial_client_gets_the_next_call_under_its_own_name() -> None:
+    turn = next_turn(_history(("call_1", "sunny")) | {"model": "serial-m"}, "chat")
     assert [call.name for call in turn.calls] == ["tools-get_time"]
 
 
 def test_unknown_call_is_refused() -> None:
-    with pytest.raises(Exception, match="unknown call"):
+    with pytest.raises(HistoryError, match="unknown call"):
         next_turn(_history(("call_3", "sunny")), "chat")
-    assert len(ANSWERS) == 2
