@@ -35,6 +35,9 @@ DEFAULT_MAX_NAME_LENGTH = 64
 
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_DIGITS = 8
+# OpenAI's models know functions outside of any namespace under this one. Codex puts its own tools
+# in it, and refers to them by their plain names.
+_PLAIN_NAMESPACE = "functions"
 
 
 def is_valid_name(name: str, limit: int = DEFAULT_MAX_NAME_LENGTH) -> bool:
@@ -57,7 +60,7 @@ def sanitize_name(name: str, limit: int = DEFAULT_MAX_NAME_LENGTH) -> str:
 
 def qualified_name(namespace: str | None, name: str, limit: int = DEFAULT_MAX_NAME_LENGTH) -> str:
     """Return the name of a tool for clients and backends without namespaces."""
-    prefix = "" if namespace is None else f"{namespace}__"
+    prefix = "" if namespace in (None, _PLAIN_NAMESPACE) else f"{namespace}__"
     return sanitize_name(prefix + name, limit)
 
 

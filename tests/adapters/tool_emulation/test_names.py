@@ -16,14 +16,14 @@ from adapters.tool_emulation.registry import (
 VALID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=90)
 
-EXEC = ToolName("functions__exec", "exec", "functions")
+EXEC = ToolName("exec", "exec", "functions")
 WEATHER = ToolName("mcp__weather__get_weather", "get_weather", "mcp__weather")
 READ = ToolName("files_read", "files.read")
 SHELL = ToolName("shell", "shell")
 
 
 CALLED_AS: dict[ToolName | None, tuple[str, ...]] = {
-    EXEC: ("functions.exec", "functions/exec", "exec", "Exec"),
+    EXEC: ("functions.exec", "functions/exec", "functions__exec", "exec", "Exec"),
     WEATHER: (
         *("mcp__weather.get_weather", "mcp-weather-get-weather", "get_weather"),
         *("functions.get_weather", "GetWeather"),
@@ -56,6 +56,7 @@ def test_long_name_keeps_its_start() -> None:
     assert len(valid) == 64
     assert valid.startswith("mcp_" + "x" * 51 + "_")
     assert qualified_name("mcp__weather", "get") == "mcp__weather__get"
+    assert qualified_name("functions", "exec") == "exec"
     assert len(qualified_name("n" * 60, "get", 128)) == 65
 
 
@@ -67,9 +68,9 @@ def test_hallucinated_name_is_resolved(called: str, expected: ToolName | None) -
 
 
 def test_ambiguous_name_is_not_resolved() -> None:
-    other = ToolName("ns__exec", "exec", "ns")
-    assert resolve_undeclared_name("exec", (EXEC, other)) is None
-    assert resolve_undeclared_name("ns.exec", (EXEC, other)) == other
+    one, other = ToolName("a__exec", "exec", "a"), ToolName("b__exec", "exec", "b")
+    assert resolve_undeclared_name("exec", (one, other)) is None
+    assert resolve_undeclared_name("b.exec", (one, other)) == other
     runs = (ToolName("run", "run"), ToolName("RUN", "RUN"))
     assert resolve_undeclared_name("Run", runs) is None
 
