@@ -1,7 +1,8 @@
 """Run clients through the gateway, and write docs/clients.md.
 
 python -m tests.clients            # all clients
-python -m tests.clients langchain  # those whose name contains a word
+python -m tests.clients LangChain  # those whose name contains a word
+python -m tests.clients --failed   # only the runs that failed last
 """
 
 import sys
@@ -10,15 +11,16 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from tests.clients.backend import DIALECTS, model_name, script_backend
+from tests.clients.backend import model_name, script_backend
 from tests.clients.definitions import Client, load_clients
 from tests.clients.driver_process import Run, run_driver
 from tests.clients.page import Failure, Result, read_results, write_results
 from tests.clients.quirks import quirk_names
+from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.scripted_backend import ScriptedBackend
 
-# The clients send their keys to backends on this machine only.
+_FAILED = "--failed"
 _BACKEND = """
 [[backends]]
 name = "{0}"
@@ -28,7 +30,8 @@ models = ["*{0}-*"]
 """
 
 
-def main(words: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
+    words = [one for one in arguments if one != _FAILED]
     clients = load_clients()
     chosen = [one for one in clients if not words or any(word in one.name for word in words)]
     results = read_results()
@@ -36,27 +39,35 @@ def main(words: Sequence[str]) -> None:
         config = "".join(_BACKEND.format(dialect, backend.address) for dialect in DIALECTS)
         with run_gateway(config, Path(folder)) as gateway:
             for client in chosen:
+                before = results.get(client.name) if _FAILED in arguments else None
+                if before is not None and not before.failures:
+                    continue
                 client.install()
-                result = _run_client(client, backend, gateway)
+                result = _run_client(client, backend, gateway, before)
                 results[client.name] = result
                 write_results(clients, results)
                 sys.stdout.write(f"{client.name}: {result.summary}\n")
                 sys.stdout.flush()
 
 
-def _run_client(client: Client, backend: ScriptedBackend, gateway: Gateway) -> Result:
+def _run_client(
+    client: Client, backend: ScriptedBackend, gateway: Gateway, before: Result | None
+) -> Result:
+    """Run a client with every backend, or only those runs that failed before."""
     script_backend(backend, client.model)
+    failed = None if before is None else {(one.cell, one.quirk) for one in before.failures}
     cells = [
         (dialect, mode, quirk)
-        for dialect, mode in product(DIALECTS, client.modes)
+        for dialect, mode in product(client.backends, client.modes)
         for quirk in quirk_names(dialect, streamed=mode == "streamed")
+        if failed is None or (f"{dialect} {mode}", quirk) in failed
     ]
     runs = [
         Run(gateway.url, model_name(dialect, quirk, client.model), mode == "streamed")
         for dialect, mode, quirk in cells
     ]
     outcomes = run_driver(client.command(), client.folder, runs)
-    passed: dict[str, int] = {}
+    passed = {} if before is None else dict(before.passed)
     failures: list[Failure] = []
     for (dialect, mode, quirk), error in zip(cells, outcomes, strict=True):
         cell = f"{dialect} {mode}"

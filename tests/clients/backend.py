@@ -6,11 +6,14 @@ clients must send both results at once.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from functools import partial
+from secrets import token_hex
 
 from tests.clients.quirks import CHAT, LEGACY, NO_DONE, QUIRKS, RESPONSES, apply_quirk
 from tests.gateway.backend_replies import Call, Turn, reply_body, stream_events
+from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.scripted_backend import (
     ReceivedRequest,
     Script,
@@ -21,12 +24,23 @@ from tests.gateway.scripted_backend import (
 from tests.judges.reading import JsonObject, object_in, objects_in
 from tests.judges.sample_streams import DONE, responses_stream
 
-DIALECTS = (CHAT, RESPONSES, LEGACY)
 QUESTION = "What is the weather in Zürich, and what time is it in 東京?"
 FAREWELL = "Thank you! Say goodbye in the language of the first city."
 CALLS = (Call("get_weather", '{"city": "Zürich"}'), Call("get_time", '{"city": "東京"}'))
 RESULTS = ("Zürich: sunny ☀", "東京: 14:05")
 ANSWERS = (" / ".join(RESULTS), "Uf Widerluege, 世界!")
+# Codex runs commands, by itself or from JavaScript.
+_COMMANDS = [f"echo '{result}'" for result in RESULTS]
+_SCRIPTS = [
+    f"text((await tools.exec_command({{cmd: {json.dumps(one)}}})).output)" for one in _COMMANDS
+]
+_CALLS_OF_CLIENTS = (
+    CALLS,
+    tuple(Call("exec_command", json.dumps({"cmd": command})) for command in _COMMANDS),
+    tuple(Call("exec", json.dumps({"input": script})) for script in _SCRIPTS),
+)
+# The ids of replies and items; those of calls are unique already.
+_ID = re.compile(rb'"(chatcmpl|resp|msg|fc)[-_](\d+)"')
 # Agents of this kind end with a call of this tool instead of a text.
 FINAL_TOOL = "final_answer"
 # In the name of a model whose client makes one call at a time.
@@ -60,16 +74,22 @@ def _reply(dialect: str, quirk: str, request: ReceivedRequest) -> Script:
     if dialect == LEGACY:
         turn = turn.for_legacy()
     if body.get("stream") is not True:
-        (whole,) = apply_quirk(quirk, [reply_body(dialect, turn)], dialect)
+        (whole,) = apply_quirk(quirk, _with_new_ids([reply_body(dialect, turn)]), dialect)
         return json_reply(json.dumps(whole).encode())
     usage = body.get("stream_options") == {"include_usage": True}
     events = [event for event in stream_events(dialect, turn, usage=usage) if event != DONE]
     data = [event.partition(b"data: ")[2] for event in events]
-    payloads = apply_quirk(quirk, data, dialect)
+    payloads = apply_quirk(quirk, _with_new_ids(data), dialect)
     if dialect == RESPONSES:
         return stream_reply(*(responses_stream([payload], end=b"") for payload in payloads))
     end = b"" if quirk == NO_DONE else DONE
     return stream_reply(*(b"data: %s\n\n" % json.dumps(one).encode() for one in payloads), end)
+
+
+def _with_new_ids(bodies: list[bytes]) -> list[bytes]:
+    """Return the objects of a reply with ids of its own, because clients merge equal messages."""
+    token = token_hex(8).encode()
+    return [_ID.sub(rb'"\1_%b\2"' % token, body) for body in bodies]
 
 
 def next_turn(body: JsonObject, dialect: str) -> Turn:
@@ -79,15 +99,25 @@ def next_turn(body: JsonObject, dialect: str) -> Turn:
     if FAREWELL in prompt:
         return _answer(ANSWERS[1], tools)
     if len(results) == len(CALLS):
-        return _answer(" / ".join(results[call.name] for call in CALLS), tools)
+        return _answer(" / ".join(results[number] for number in range(len(CALLS))), tools)
     if results and dialect != LEGACY and SERIAL not in str(body["model"]):
         raise HistoryError(f"of two calls only {[*results]} has a result")
     wanted = _forced_tool(body) or tools
-    offered = {call: name for call in CALLS for name in wanted if name.endswith(call.name)}
-    calls = [Call(offered[call], call.arguments) for call in offered if call.name not in results]
+    calls = [
+        Call(tool, call.arguments)
+        for known in _CALLS_OF_CLIENTS
+        for number, call in enumerate(known)
+        for tool in wanted
+        if _is_tool(tool, call) and number not in results
+    ]
     if not calls:
         raise HistoryError(f"no tool to call among {tools}")
     return Turn(calls=tuple(calls if body.get("parallel_tool_calls", True) else calls[:1]))
+
+
+def _is_tool(tool: str, call: Call) -> bool:
+    """Whether a tool of the client, whose name may have a prefix, is the one of a call."""
+    return tool == call.name or (call in CALLS and tool.endswith(call.name))
 
 
 def _answer(text: str, tools: Sequence[str]) -> Turn:
@@ -116,37 +146,47 @@ def _tool_names(body: JsonObject, dialect: str) -> list[str]:
 # The history
 
 
-def _read_history(body: JsonObject, dialect: str) -> tuple[str, dict[str, str]]:
-    """Return the last prompt, and the results after it by the names of the tools."""
+def _read_history(body: JsonObject, dialect: str) -> tuple[str, dict[int, str]]:
+    """Return the last prompt, and the results after it by the numbers of the calls."""
     prompt = ""
-    calls: dict[str, Call] = {}
-    results: dict[str, str] = {}
+    calls: dict[str, int | None] = {}
+    results: dict[int, str] = {}
     for entry in _entries(body, dialect):
         match entry:
-            case ("user", text) if RESULTS[0] in text and RESULTS[1] in text:
+            case ("user", text) if any(result in text for result in RESULTS):
                 # Some agents write results as texts of the user.
                 prompt += text
-                results = {call.name: one for call, one in zip(CALLS, RESULTS, strict=True)}
+                results |= {number: one for number, one in enumerate(RESULTS) if one in text}
             case ("user", text):
                 prompt, results = text, {}
             case ("call", call_id, name, arguments):
-                if not call_id or call_id in calls:
+                # Legacy calls have no ids but the names of their tools.
+                if not call_id or (call_id in calls and dialect != LEGACY):
                     raise HistoryError(f"two calls with id {call_id!r}, or none")
-                calls[call_id] = _known_call(name, arguments)
+                calls[call_id] = _number_of_call(name, arguments)
             case (_, call_id, text):
                 if call_id not in calls:
                     raise HistoryError(f"a result of the unknown call {call_id!r}")
-                results[calls[call_id].name] = _plain(text)
+                number = calls[call_id]
+                if number is not None:
+                    results[number] = RESULTS[number] if RESULTS[number] in text else _plain(text)
             case _:
                 pass
     return prompt, results
 
 
-def _known_call(name: str, arguments: str) -> Call:
-    known = next((call for call in CALLS if name.endswith(call.name)), None)
-    if known is not None and json.loads(arguments) != json.loads(known.arguments):
+def _number_of_call(name: str, arguments: str) -> int | None:
+    """Return which of its tools' calls this is, or None for other tools."""
+    given: object = json.loads(arguments)
+    known = [
+        (number, json.loads(call.arguments) == given)
+        for calls in _CALLS_OF_CLIENTS
+        for number, call in enumerate(calls)
+        if _is_tool(name, call)
+    ]
+    if known and not any(same for _, same in known):
         raise HistoryError(f"the arguments of {name} were {arguments!r}")
-    return known or Call(name, arguments)
+    return next((number for number, same in known if same), None)
 
 
 Entry = tuple[str, ...]
@@ -164,7 +204,6 @@ def _entries(body: JsonObject, dialect: str) -> list[Entry]:
             entries.append(("call", str(call["id"]), *_function_texts(function)))
         if message.get("function_call"):
             name, arguments = _function_texts(object_in(message, "function_call"))
-            # Legacy calls have no ids; each tool is called once.
             entries.append(("call", name, name, arguments))
         text = _text(message.get("content"))
         match message["role"]:

@@ -10,6 +10,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from tests.gateway.gateway_config import DIALECTS
+
 FOLDER = Path(__file__).parent
 DRIVERS = FOLDER / "drivers"
 # The environments of the clients; git ignores them.
@@ -29,6 +31,7 @@ class Client(Struct, frozen=True, forbid_unknown_fields=True):
     driver: str
     arguments: tuple[str, ...] = ()
     modes: tuple[str, ...] = ("unary", "streamed")
+    backends: tuple[str, ...] = DIALECTS
     # The pattern of the names of its models.
     model: str = "{}"
     # Why runs fail by a fault of the client itself.

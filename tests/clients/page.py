@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from tests.clients.backend import DIALECTS
 from tests.clients.definitions import Client
 from tests.clients.quirks import quirk_names
+from tests.gateway.gateway_config import DIALECTS
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "clients.md"
@@ -26,6 +26,7 @@ written by
 ```sh
 .venv/bin/python -m tests.clients            # all clients
 .venv/bin/python -m tests.clients LangChain  # those whose name contains a word
+.venv/bin/python -m tests.clients --failed   # only the runs that failed last
 ```
 
 The command installs each client in an environment of its own in `.clients/`, with pip or npm, or
@@ -132,10 +133,13 @@ def _failures(clients: Sequence[Client], results: Mapping[str, Result]) -> Itera
         yield from ["", f"**{client.name}**", ""]
         if client.fault is not None:
             yield from [client.fault.strip(), ""]
-        for failure in results[client.name].failures:
-            yield f"- {failure.cell}, {failure.quirk}: {_shown(failure.error)}"
-            if failure.alone is not None:
-                yield f"  - The same client without the gateway: {_shown(failure.alone)}"
+        groups: dict[tuple[str, str, str | None], list[str]] = {}
+        for one in results[client.name].failures:
+            groups.setdefault((one.cell, one.error, one.alone), []).append(one.quirk)
+        for (cell, error, alone), quirks in groups.items():
+            yield f"- {cell}, {', '.join(quirks)}: {_shown(error)}"
+            if alone is not None:
+                yield f"  - Without the gateway and with a canonical backend: {_shown(alone)}"
 
 
 def _shown(error: str) -> str:

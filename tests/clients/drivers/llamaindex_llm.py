@@ -29,8 +29,7 @@ def make_llm(run, kind):
 
 
 def last(replies):
-    for reply in replies:
-        pass
+    *_, reply = replies
     return reply
 
 
