@@ -6,15 +6,23 @@ from msgspec import Raw
 
 from adapters.chat.parts import DETAILS_FIELD, REASONING_FIELDS, ReasoningDetails
 from adapters.chat.tool_calls import LEGACY_TYPE, ToolCallAssembler
-from adapters.chat.wire import FAMILY, REFUSAL_LOGPROBS_REASON, CallDelta, MessageDelta
+from adapters.chat.wire import (
+    FAMILY,
+    REFUSAL_LOGPROBS_REASON,
+    UNREADABLE_IMAGE_REASON,
+    CallDelta,
+    MessageDelta,
+)
 from adapters.ir.events import Channel, Closed, Delta, Event, Opened
 from adapters.ir.normalize import EMPTY_REPLY_REASON
 from adapters.ir.types import (
     Annotation,
     Finish,
+    Image,
     Item,
     Logprob,
     Message,
+    OpaqueItem,
     Reasoning,
     Refusal,
     Status,
@@ -22,6 +30,7 @@ from adapters.ir.types import (
 )
 from adapters.losses import Losses
 from adapters.wire.content import read_annotation, read_content, read_logprobs
+from adapters.wire.images import raw_image, read_chat_image
 from adapters.wire.json_object import is_present, read_fields, string_or_raw_json
 
 
@@ -65,6 +74,8 @@ class ChoiceReader:
             self._append(events, "refusal", delta.refusal)
         if delta.annotations:
             self._read_annotations(events, delta.annotations)
+        if delta.images:
+            self._read_images(events, delta.images)
         if delta.tool_calls:
             self._read_calls(events, delta.tool_calls)
         elif delta.function_call is not None:
@@ -128,6 +139,8 @@ class ChoiceReader:
                     self._append(events, "text", part.text, read, part.annotations)
                 case Refusal():
                     self._append(events, "refusal", part.text)
+                case Image(url=str() as url):
+                    self._add_image(events, OpaqueItem(FAMILY, "image", raw_image(url), image=url))
                 case _:
                     self._losses.dropped("content", "replies support only text")
 
@@ -173,6 +186,20 @@ class ChoiceReader:
             self._losses.dropped("annotations", "received after the end of the text")
         else:
             self._early_annotations += annotations
+
+    def _read_images(self, events: list[Event], raws: list[Raw]) -> None:
+        for raw in raws:
+            image = read_chat_image(read_fields(raw, "images"), raw, FAMILY)
+            if image is None:
+                self._losses.dropped("images", UNREADABLE_IMAGE_REASON, "capability")
+            else:
+                self._add_image(events, image)
+
+    def _add_image(self, events: list[Event], image: OpaqueItem) -> None:
+        """Add an image; text after it continues in another message."""
+        events += self._close_block("completed")
+        self._last_block = block = next(self._blocks)
+        events += (Opened(block, image, self._choice), Closed(block))
 
     def _close_block(self, status: Status) -> Iterator[Event]:
         if self._block is not None:

@@ -39,6 +39,7 @@ _INPUT_ROLES: dict[str, Role] = {"system": "system", "developer": "developer", "
 # Message fields that only Chat has, or that the openai packages add to a reply.
 _CHAT_ONLY_FIELDS = {
     "audio": DropPolicy("capability"),
+    "images": DropPolicy("capability"),
     "parsed": DropPolicy(None),
     "role": DropPolicy(None),
 }

@@ -1,5 +1,6 @@
 """Reader of complete replies of Chat and legacy backends."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
@@ -13,6 +14,7 @@ from adapters.chat.wire import (
     MISSING_CALL_ID_REASON,
     READ_FINISH_REASON,
     REFUSAL_LOGPROBS_REASON,
+    UNREADABLE_IMAGE_REASON,
     finish_error,
     is_failure,
     read_finish,
@@ -26,8 +28,10 @@ from adapters.ir.types import (
     Choice,
     Error,
     Finish,
+    Image,
     Item,
     Message,
+    OpaqueItem,
     Reasoning,
     Reply,
     Text,
@@ -38,6 +42,7 @@ from adapters.losses import Losses
 from adapters.wire.content import read_logprobs
 from adapters.wire.error_body import infer_status, is_error, read_error_fields, read_error_value
 from adapters.wire.extra_fields import unread_fields
+from adapters.wire.images import raw_image, read_chat_image
 from adapters.wire.json_object import MISSING, JsonObject, is_present, read_body, read_fields
 
 
@@ -187,13 +192,45 @@ def _read_choice(fields: JsonObject, context: ReplyContext) -> Choice:
 
 def _read_items(message: JsonObject, context: ReplyContext) -> tuple[Item, ...]:
     message.raw("role")
+    images = _read_images(message, context.losses)
     items, is_legacy = read_assistant(message, context.losses, "completed")
     for number, item in enumerate(items):
         if isinstance(item, ToolCall) and not item.call_id:
             if not is_legacy:
                 context.losses.invented(f"call {item.name}", MISSING_CALL_ID_REASON)
             items[number] = replace(item, call_id=context.ids.id("call_"))
-    return tuple(items)
+    return tuple(_with_images(items, images))
+
+
+def _read_images(message: JsonObject, losses: Losses) -> list[OpaqueItem]:
+    images: list[OpaqueItem] = []
+    for raw in message.array("images"):
+        image = read_chat_image(read_fields(raw, message.at("images")), raw, FAMILY)
+        if image is None:
+            losses.dropped("images", UNREADABLE_IMAGE_REASON, "capability")
+        else:
+            images.append(image)
+    return images
+
+
+def _with_images(items: list[Item], images: list[OpaqueItem]) -> Iterator[Item]:
+    """Yield the items with the images after the message, which may contain images itself."""
+    for item in items:
+        if isinstance(item, ToolCall):
+            yield from images
+            images = []
+        if not isinstance(item, Message):
+            yield item
+            continue
+        urls = [part.url for part in item.content if isinstance(part, Image) and part.url]
+        images = [
+            *(OpaqueItem(FAMILY, "image", raw_image(url), image=url) for url in urls),
+            *images,
+        ]
+        content = tuple(p for p in item.content if not (isinstance(p, Image) and p.url))
+        if content or item.extras or not images:
+            yield replace(item, content=content) if urls else item
+    yield from images
 
 
 def _fill_empty(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:

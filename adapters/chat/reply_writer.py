@@ -7,6 +7,7 @@ from msgspec import Raw
 from adapters.chat.parts import TEXT_SEPARATOR, reasoning_text
 from adapters.chat.wire import (
     FAMILY,
+    IMAGES_REASON,
     LABEL,
     NO_REASONING_FIELD_REASON,
     WRITE_FINISH_REASON,
@@ -27,6 +28,7 @@ from adapters.ir.normalize import (
     with_id_prefix,
 )
 from adapters.losses import Losses
+from adapters.wire.images import chat_image, image_of
 from adapters.wire.json_object import read_fields
 
 
@@ -98,6 +100,8 @@ class ReplyWriter:
         field = self._context.reply_options.reasoning_field
         if field and reasoning_text(items):
             message[field] = reasoning_text(items)
+        if images := write_images(items, 0, self._losses):
+            message["images"] = images
         if calls := [item for item in items if isinstance(item, ir.ToolCall)]:
             self._write_calls(calls, message)
         report_unwritable(items, self._details, writes_reasoning=field is not None)
@@ -125,15 +129,31 @@ def _content(items: tuple[ir.Item, ...], losses: Losses) -> str | None:
     """Join the texts: parts without a separator, messages with an empty line between them."""
     parts = _parts(items)
     if not [part for part in parts if isinstance(part, ir.Text)]:
-        if has_calls(items) or any(isinstance(p, ir.Refusal) for p in parts) or _has_audio(items):
+        if has_calls(items) or any(isinstance(p, ir.Refusal) for p in parts) or _has_media(items):
             return None
         losses.invented("content", EMPTY_REPLY_REASON)
     return "".join(separator + text.text for separator, text in _separated_texts(items))
 
 
-def _has_audio(items: tuple[ir.Item, ...]) -> bool:
+def _has_media(items: tuple[ir.Item, ...]) -> bool:
+    """Whether there is audio or an image."""
     messages = (item for item in items if isinstance(item, ir.Message))
-    return any(extra.name == "audio" for message in messages for extra in message.extras)
+    has_audio = any(extra.name == "audio" for message in messages for extra in message.extras)
+    return has_audio or any(image_of(item) is not None for item in items)
+
+
+def write_images(items: Iterable[ir.Item], number: int, losses: Losses) -> list[Wire | Raw]:
+    """Write the images among some items; the first one has this number."""
+    written: list[Wire | Raw] = []
+    for item in items:
+        if not isinstance(item, ir.OpaqueItem) or item.image is None:
+            continue
+        if item.family == FAMILY:
+            written.append(item.value)
+            continue
+        losses.changed(item.kind, IMAGES_REASON)
+        written.append(chat_image(item.image, number + len(written)))
+    return written
 
 
 def _separated_texts(items: tuple[ir.Item, ...]) -> Iterator[tuple[str, ir.Text]]:
@@ -205,5 +225,5 @@ def report_unwritable(
         elif isinstance(item, ir.Reasoning):
             if item.encrypted is not None or (reasoning_text((item,)) and not writes_reasoning):
                 losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
-        elif isinstance(item, ir.OpaqueItem):
+        elif isinstance(item, ir.OpaqueItem) and item.image is None:
             losses.dropped(item.kind, f"{LABEL} does not support {item.kind} items", "capability")

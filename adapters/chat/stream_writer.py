@@ -10,6 +10,7 @@ from adapters.chat.reply_writer import (
     completion_id,
     report_unwritable,
     write_annotation,
+    write_images,
     write_logprobs,
 )
 from adapters.chat.wire import (
@@ -40,6 +41,7 @@ from adapters.ir.types import Extras, Finish, FinishReason, Message, Reasoning, 
 from adapters.losses import Losses
 from adapters.sse import PLACEHOLDER, FrameTemplate
 from adapters.wire.error_body import error_object
+from adapters.wire.images import image_of
 
 _OBJECT = Decoder(dict[str, Raw])
 
@@ -148,6 +150,8 @@ class ChoiceWriter:
         # Annotations that are queued, and the number of those that were written.
         self.annotations: list[Wire | Raw] = []
         self.written_annotations = 0
+        # The number of images that were written.
+        self.images = 0
         self.text: FrameTemplate = frames.template(number, {"content": PLACEHOLDER})
         self.refusal: FrameTemplate = frames.template(number, {"refusal": PLACEHOLDER})
 
@@ -216,6 +220,10 @@ class StreamWriter(BaseStreamWriter):
             case Reasoning() as reasoning:
                 self._extras.report_dropped(reasoning.extras, "reasoning")
                 self._reasoning[event.index] = choice
+            case item if image_of(item) is not None:
+                images = write_images((item,), choice.images, self._losses)
+                choice.images += 1
+                written.append(self._frames.chunk(choice.number, {"images": images}))
             case item:
                 report_unwritable((item,), self._losses)
         return written
@@ -327,7 +335,7 @@ class StreamWriter(BaseStreamWriter):
 
     def _report_empty(self, choice: ChoiceWriter) -> None:
         """Report a choice without text and calls, whose text is empty."""
-        if not choice.has_text and not choice.has_calls:
+        if not (choice.has_text or choice.has_calls or choice.images):
             self._losses.invented("content", EMPTY_REPLY_REASON)
 
     def _write_usage(self, usage: Usage | None) -> list[bytes]:

@@ -122,6 +122,8 @@ WRITE_FINISH_REASON: dict[FinishReason, str] = {
 REFUSAL_LOGPROBS_REASON = "log probabilities of refusals are not supported by other dialects"
 MISSING_CALL_ID_REASON = "the backend sent no call id; an id was generated"
 NO_REASONING_FIELD_REASON = "Chat Completions does not support reasoning"
+IMAGES_REASON = f"{LABEL} has no images in replies; only the image itself is sent, in images"
+UNREADABLE_IMAGE_REASON = "the image has no URL"
 
 
 def read_finish(reason: str | None, losses: Losses) -> Finish:
@@ -217,6 +219,8 @@ class MessageDelta(Struct, frozen=True, gc=False):
     reasoning: Raw = MISSING
     reasoning_details: Raw = MISSING
     annotations: list[Raw] | None = None
+    # Generated images, which OpenAI's schema does not have either.
+    images: list[Raw] | None = None
 
 
 class ChunkChoice(Struct, frozen=True, gc=False):

@@ -211,6 +211,8 @@ class OpaqueItem(Struct, frozen=True, gc=False, tag="opaque"):
     kind: str
     value: Raw
     item_id: str | None = None
+    # The URL of the image, if it is an image of a reply, which other families can write.
+    image: str | None = None
 
 
 Item = Message | ToolCall | ToolOutput | Reasoning | ItemReference | OpaqueItem

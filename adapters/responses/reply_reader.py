@@ -12,13 +12,15 @@ from adapters.responses.item_reader import read_item
 from adapters.responses.wire import (
     ALL_CALL_NAMES,
     FAMILY,
+    IMAGE_CALL,
     READ_INCOMPLETE,
     WRITE_INCOMPLETE,
     read_usage,
 )
 from adapters.wire.error_body import infer_status, is_error, read_error_value
 from adapters.wire.extra_fields import unread_fields
-from adapters.wire.json_object import JsonObject, read_body
+from adapters.wire.images import data_url
+from adapters.wire.json_object import JsonObject, read_body, read_fields
 
 # Fields that repeat the request, or that no other dialect needs: they are ignored.
 _REPEATED_FIELDS = frozenset(
@@ -143,10 +145,19 @@ def _read_output(
     return tuple(items)
 
 
+def _read_image(raw: Raw, path: str) -> str | None:
+    """Return the URL of a generated image; None if there is no image, as after an error."""
+    fields = read_fields(raw, path)
+    result = fields.string("result")
+    return data_url(result, fields.string("output_format")) if result else None
+
+
 def read_output_item(raw: Raw, path: str, context: ReplyContext) -> ir.Item:
     """Read an output item; a call without an id gets a new one, which is reported."""
     item = read_item(raw, path)
     match item:
+        case ir.OpaqueItem(kind=kind) if kind == IMAGE_CALL:
+            return replace(item, image=_read_image(raw, path))
         case ir.ToolCall(call_id=""):
             reason = "the backend sent no call id; an id was generated"
             context.losses.invented(f"call {item.name}", reason)

@@ -24,6 +24,8 @@ from adapters.responses.wire import (
     ALL_CALL_NAMES,
     CALLS,
     FAMILY,
+    IMAGE_CALL,
+    IMAGE_PREFIX,
     LABEL,
     MERGED_CHOICES_REASON,
     WRITE_INCOMPLETE,
@@ -32,9 +34,13 @@ from adapters.responses.wire import (
 )
 from adapters.sse import encode
 from adapters.wire.extra_fields import ExtrasWriter
+from adapters.wire.images import image_of, split_data_url
 from adapters.wire.json_object import parse_body
 
 # Output items, complete or not
+
+# The formats that the field `output_format` can name.
+_IMAGE_FORMATS = frozenset(("png", "webp", "jpeg", "gif", "svg"))
 
 _ID_PREFIXES: dict[type[ir.Item], str] = {ir.Message: "msg_", ir.Reasoning: "rs_"}
 
@@ -49,7 +55,32 @@ def output_item_id(item: ir.Item, ids: IdSource) -> str:
         return item.item_id
     if isinstance(item, ir.ToolCall):
         return ids.id(ALL_CALL_NAMES[item.kind].prefix)
+    if image_of(item) is not None:
+        return ids.id(IMAGE_PREFIX)
     return ids.id(_ID_PREFIXES.get(type(item), "item_"))
+
+
+def image_link(item: ir.Item, losses: Losses) -> str | None:
+    """Return a link to an image that is not in base64, the only form of images in this API."""
+    url = image_of(item)
+    if url is None or split_data_url(url) is not None:
+        return None
+    losses.changed("images", f"{LABEL} has no addresses of images; sent as a link in a message")
+    return f"![image]({url})"
+
+
+def _with_link(item: ir.Item, losses: Losses) -> ir.Item:
+    link = image_link(item, losses)
+    return item if link is None else ir.Message("assistant", (ir.Text(link),))
+
+
+def write_image(item: ir.OpaqueItem, item_id: str, status: ir.Status) -> Wire:
+    """Write an image of another family."""
+    image_format, base64 = split_data_url(item.image or "") or ("", None)
+    wire: Wire = {"id": item_id, "type": IMAGE_CALL, "status": status, "result": base64}
+    if image_format in _IMAGE_FORMATS:
+        wire["output_format"] = image_format
+    return wire
 
 
 class OutputWriter:
@@ -72,8 +103,8 @@ class OutputWriter:
                     self._losses.changed(call_path(item), reason)
             case ir.Reasoning():
                 wire = self._write_reasoning(item, item_id, status)
-            case ir.OpaqueItem():
-                return item.value
+            case ir.OpaqueItem(family=family):
+                return item.value if family == FAMILY else write_image(item, item_id, status)
             case _:
                 raise AssertionError(f"a reply cannot contain {item!r}")
         self._extras.carry(item.extras, wire)
@@ -284,7 +315,7 @@ def write_reply(reply: ir.Reply, context: ReplyContext) -> Wire:
     for number, choice in enumerate(reply.choices):
         extras.report_dropped(choice.extras, f"choices[{number}]")
         finish = choice.finish
-        for item in choice.items:
+        for item in (_with_link(item, losses) for item in choice.items):
             status: ir.Status = getattr(item, "status", None) or "completed"
             output.append(writer.write(item, output_item_id(item, context.ids), status))
     state = finished_state(finish, context)

@@ -13,7 +13,7 @@ from adapters.errors import InvalidRequestError
 from adapters.ir.accumulator import ItemBuffer, PartBuffer
 from adapters.ir.events import BlockId, Channel, Closed, Delta, Failed, Finished, Opened, Started
 from adapters.ir.normalize import merged_finish, wants_one_choice
-from adapters.ir.types import Error, Item, Status, ToolCall
+from adapters.ir.types import Error, Item, Message, Status, ToolCall
 from adapters.json_text import DECODE_ERRORS
 from adapters.responses.item_writer import write_annotations, write_logprobs
 from adapters.responses.reply_writer import (
@@ -21,6 +21,7 @@ from adapters.responses.reply_writer import (
     ResponseState,
     ResponseWriter,
     finished_state,
+    image_link,
     output_item_id,
     write_response_error,
 )
@@ -28,6 +29,7 @@ from adapters.responses.wire import (
     CALLS,
     DONE,
     FAMILY,
+    IMAGE_CALL,
     LABEL,
     MERGED_CHOICES_REASON,
     PARTS,
@@ -41,6 +43,7 @@ from adapters.responses.wire import (
 )
 from adapters.sse import PLACEHOLDER, Frame, FrameTemplate, encode, parse_event, write_block
 from adapters.wire.extra_fields import ExtrasWriter
+from adapters.wire.images import image_of
 from adapters.wire.json_object import MISSING, NULL, read_body, read_fields
 
 
@@ -79,7 +82,20 @@ class ItemStreamWriter:
                 return []
             fields = self._place | {"delta": PLACEHOLDER}
             self._template = delta_template(f"response.{names.event}.delta", fields)
+        if image_of(item) is not None:
+            return self._begin_image(item)
         return [self._item_event("added", item, "in_progress")]
+
+    def _begin_image(self, item: Item) -> list[bytes]:
+        """Begin an image without its data, which only the last event of its item has."""
+        wire = self._output.write(item, self._item_id, "in_progress")
+        begun = read_fields(Raw(encode(wire))).encode_with(result=None, status="in_progress")
+        place = {"output_index": self._place["output_index"]}
+        return [
+            self._frames.event("response.output_item.added", place | {"item": Raw(begun)}),
+            self._frames.event(f"response.{IMAGE_CALL}.in_progress", self._place),
+            self._frames.event(f"response.{IMAGE_CALL}.generating", self._place),
+        ]
 
     def write_delta(self, delta: Delta) -> list[bytes]:
         """Write a delta; the first one of a part begins the part."""
@@ -112,6 +128,8 @@ class ItemStreamWriter:
         """End the item."""
         item = self.buffer.opened.item
         written = self._end_call(item) if isinstance(item, ToolCall) else self._end_part()
+        if image_of(item) is not None:
+            written.append(self._frames.event(f"response.{IMAGE_CALL}.completed", self._place))
         # Remove parts other than text, which cannot be streamed.
         self.buffer.closed = replace(closed, parts=()) if closed.parts else closed
         written.append(self._item_event("done", self.buffer.item(), closed.status))
@@ -228,11 +246,17 @@ class StreamWriter(BaseStreamWriter):
 
     def open(self, event: Opened) -> list[bytes]:
         """Begin a block."""
+        link = image_link(event.item, self._losses)
+        if link is not None:
+            event = replace(event, item=Message("assistant"))
         item_id = output_item_id(event.item, self._context.ids)
         item = self._items[event.index] = ItemStreamWriter(
             event, len(self._items), item_id, self._frames, self._output, self._context
         )
-        return item.open()
+        written = item.open()
+        if link is not None:
+            written += item.write_delta(Delta(event.index, "text", link))
+        return written
 
     def write_delta(self, event: Delta) -> list[bytes]:
         """Write a piece of a block."""

@@ -114,6 +114,8 @@ ALL_CALL_NAMES: dict[CallKind, CallNames] = {
     "computer": CallNames("computer_call", "computer_call_output", "cu_"),
     "tool_search": CallNames("tool_search_call", "tool_search_output", "tsc_"),
 }
+# The type of generated images, and the prefix of their ids.
+IMAGE_CALL, IMAGE_PREFIX = "image_generation_call", "ig_"
 CALL_KINDS: dict[str, CallKind] = {names.item: kind for kind, names in ALL_CALL_NAMES.items()}
 OUTPUT_KINDS: dict[str, CallKind] = {names.output: kind for kind, names in ALL_CALL_NAMES.items()}
 
