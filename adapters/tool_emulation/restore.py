@@ -20,6 +20,7 @@ from adapters.losses import Losses
 from adapters.stages.stage import BlockProcessor, Stage
 from adapters.tool_emulation.builtin_tools import NO_EFFECT_ARGUMENTS, parse_builtin_arguments
 from adapters.tool_emulation.custom_tools import CustomInputParser, ParsedInput, input_as_arguments
+from adapters.tool_emulation.patches import PATCH_FOUND, PATCH_TOOL, PatchParser
 from adapters.tool_emulation.registry import RegisteredTool, ToolRegistry
 
 _TRUNCATED = "the arguments are truncated and cannot be used"
@@ -75,6 +76,10 @@ class CallRestorer(Stage):
         events: list[Event] = []
         while self._queues:
             events += self._release(next(iter(self._queues)))
+        for index, processor in self._processors.items():
+            if isinstance(processor, CustomInputStream) and processor.patch is not None:
+                rest, _ = processor.patch.finish(is_complete=False)
+                events += [Delta(index, "arguments", rest)] if rest else []
         return [*events, event]
 
     # Calls
@@ -121,13 +126,18 @@ class CallRestorer(Stage):
             case "custom", "function":
                 return BufferedCall(_end_custom_call)
             case "function", "custom":
-                return CustomInputStream(self, restored, entry, CustomInputParser())
+                patch = PatchParser() if entry.name == PATCH_TOOL else None
+                return CustomInputStream(self, restored, entry, CustomInputParser(), patch)
             case "custom", "custom" if self._collects_inputs:
                 return CustomInputStream(self, restored, entry, None)
             case _:
                 return None
 
     # Ends of calls
+
+    def report_patch(self, call: ToolCall) -> None:
+        """Report that text around a patch was removed."""
+        self._losses.changed(call_path(call), PATCH_FOUND)
 
     def end_input(self, call: ToolCall, entry: RegisteredTool, parsed: ParsedInput) -> Status:
         """Report losses in the input of a custom tool, and return the status of the call.
@@ -202,23 +212,37 @@ class CustomInputStream(Struct, eq=False):
     entry: RegisteredTool
     # None if the backend called it as a custom tool already.
     parser: CustomInputParser | None
+    # Set for the tool whose input is a patch.
+    patch: PatchParser | None = None
     fragments: list[str] = []
 
     def feed(self, delta: Delta) -> list[Event]:
         """Emit the input that a delta of the arguments contains."""
         if self.parser is not None:
-            delta = replace(delta, text=self.parser.feed(delta.text))
+            text = self.parser.feed(delta.text)
+            delta = replace(delta, text=text if self.patch is None else self.patch.feed(text))
         self.fragments.append(delta.text)
         return [delta] if delta.text else []
 
     def close(self, closed: Closed) -> list[Event]:
         """Emit the rest of the input."""
         parsed = ParsedInput("") if self.parser is None else self.parser.finish()
+        if self.patch is not None:
+            parsed = self._finish_patch(self.patch, parsed, closed)
         arguments = "".join((*self.fragments, parsed.text))
         call = replace(self.call, arguments=arguments, status=closed.status)
         status = self.restorer.end_input(call, self.entry, parsed)
         rest = [Delta(closed.index, "arguments", parsed.text)] if parsed.text else []
         return [*rest, replace(closed, status=status)]
+
+    def _finish_patch(self, patch: PatchParser, parsed: ParsedInput, closed: Closed) -> ParsedInput:
+        """Return the rest of the input with the rest of the patch instead of its text."""
+        before = patch.feed(parsed.text)
+        is_complete = closed.status != "incomplete" and not parsed.is_truncated
+        rest, is_changed = patch.finish(is_complete=is_complete)
+        if is_changed:
+            self.restorer.report_patch(self.call)
+        return replace(parsed, text=before + rest)
 
 
 class BufferedCall(Struct, eq=False):
