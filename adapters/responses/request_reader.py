@@ -5,12 +5,12 @@ from msgspec import Raw
 
 from adapters.errors import InvalidRequestError
 from adapters.ir.normalize import split_paths
-from adapters.ir.types import ExtraField, Extras, Message, OpaqueItem, Request, ResponseFormat, Text
+from adapters.ir.types import ExtraField, Extras, Message, Request, Text
 from adapters.losses import Losses
 from adapters.responses.item_reader import ItemWithPath, read_items
 from adapters.responses.wire import FAMILY, INCLUDE_LOGPROBS, RESPONSES_ONLY_FIELDS
 from adapters.wire.extra_fields import read_cache_options, unread_fields
-from adapters.wire.json_object import InputItem, JsonObject, RequestBody, read_fields
+from adapters.wire.json_object import InputItem, JsonObject, RequestBody
 from adapters.wire.tools import read_format, read_tool_choice, read_tools
 
 
@@ -21,9 +21,7 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
         raise InvalidRequestError(
             "input", "is required; a body with `messages` is a Chat Completions request"
         )
-    given = _read_input(body, fields, losses)
-    others, effort, format_ = _split_configuration_updates(given, losses)
-    items, paths = split_paths(others)
+    items, paths = split_paths(_read_input(body, fields, losses))
     tools = read_tools(fields.array("tools"), "tools", FAMILY)
     text = fields.nested("text") or JsonObject({}, "text")
     reasoning = fields.nested("reasoning") or JsonObject({}, "reasoning")
@@ -48,9 +46,9 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
         logprobs=True if logprobs else None,
         # Remove zero without `logprobs`: Chat servers reject it.
         top_logprobs=top_logprobs if logprobs else None,
-        format=format_ or read_format(text.nested("format"), FAMILY),
+        format=read_format(text.nested("format"), FAMILY),
         verbosity=text.string("verbosity"),
-        effort=effort or reasoning.string("effort"),
+        effort=reasoning.string("effort"),
         stream=fields.boolean("stream"),
         include_obfuscation=options.boolean("include_obfuscation"),
         metadata=fields.raw("metadata"),
@@ -94,24 +92,6 @@ def input_items(body: RequestBody) -> tuple[InputItem, ...]:
         message = {"type": "message", "role": "user", "content": content}
         return (InputItem(Raw(msgspec.json.encode(message)), "input[0]"),)
     return _to_input_items(content)
-
-
-def _split_configuration_updates(
-    items: list[ItemWithPath], losses: Losses
-) -> tuple[list[ItemWithPath], str | None, ResponseFormat | None]:
-    """Return the items without `configuration_update`, and the last effort and format in these."""
-    others: list[ItemWithPath] = []
-    effort, format_ = None, None
-    for item, path in items:
-        if not isinstance(item, OpaqueItem) or item.kind != "configuration_update":
-            others.append((item, path))
-            continue
-        update = read_fields(item.value, path)
-        reasoning, text = update.nested("reasoning"), update.nested("text")
-        effort = (reasoning.string("effort") if reasoning else None) or effort
-        format_ = read_format(text.nested("format") if text else None, FAMILY) or format_
-        losses.changed(path, "the settings are applied to the whole request")
-    return others, effort, format_
 
 
 def _read_include(include: tuple[str, ...]) -> Extras:

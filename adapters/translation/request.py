@@ -26,6 +26,7 @@ from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
 from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, ToolRegistry, emulate_tools
 from adapters.translation.emulated_fields import without_stop
 from adapters.translation.fit import fit_to_capabilities, pair_tool_calls
+from adapters.translation.settings_updates import apply_settings_updates
 from adapters.wire.error_body import Redact
 from adapters.wire.extra_body import add_extra_body, missing_fields
 from adapters.wire.json_object import RequestBody, parse_body
@@ -231,6 +232,8 @@ def read_client_request(body: RequestBody, options: TranslationOptions) -> Clien
     if options.passes_requests:
         return ClientRequest(body, options, EMPTY_REQUEST, losses, reasoning)
     request = options.client.read_request(body, losses)
+    if options.client.family != options.backend.family:
+        request = apply_settings_updates(request, losses)
     return ClientRequest(body, options, request, losses, reasoning)
 
 
