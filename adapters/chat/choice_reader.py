@@ -1,6 +1,7 @@
 """Reader of one choice of a Chat stream: its text, its reasoning and its calls."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from msgspec import Raw
 
@@ -29,9 +30,14 @@ from adapters.ir.types import (
     Text,
 )
 from adapters.losses import Losses
-from adapters.wire.content import read_annotation, read_content, read_logprobs
+from adapters.wire.content import (
+    read_content,
+    read_streamed_annotations,
+    read_streamed_logprobs,
+)
 from adapters.wire.images import raw_image, read_chat_image
 from adapters.wire.json_object import is_present, read_fields, string_or_raw_json
+from adapters.wire.malformed_values import read_or_drop
 
 
 class ChoiceReader:
@@ -179,7 +185,8 @@ class ChoiceReader:
 
     def _read_annotations(self, events: list[Event], raws: list[Raw]) -> None:
         """Add annotations to the open text, or keep them for the first text."""
-        annotations = tuple(read_annotation(raw, FAMILY) for raw in raws)
+        path = f"choices[{self._choice}].delta.annotations"
+        annotations = read_streamed_annotations(raws, FAMILY, path, self._losses)
         if self._channel == "text":
             self._append(events, "text", "", (), annotations)
         elif self._has_message:
@@ -215,7 +222,13 @@ class ChoiceReader:
             self._last_block = max(self._last_block, self.calls.last_block)
 
     def _read_logprobs(self, raw: Raw) -> tuple[Logprob, ...]:
-        fields = read_fields(raw, "logprobs")
-        if fields.array("refusal"):
+        path = f"choices[{self._choice}].logprobs"
+        fields = read_or_drop(partial(read_fields, path=path), raw, path, self._losses)
+        if fields is None:
+            return ()
+        refusal, content = fields.raw("refusal"), fields.raw("content")
+        if refusal is not None and bytes(refusal) != b"[]":
             self._losses.dropped("logprobs.refusal", REFUSAL_LOGPROBS_REASON)
-        return read_logprobs(fields.raw("content"), "logprobs.content")
+        if content is None:
+            return ()
+        return read_streamed_logprobs(content, f"{path}.content", self._losses)

@@ -268,7 +268,11 @@ def _read_reasoning(fields: JsonObject) -> Reasoning | None:
 
 def _read_content(fields: JsonObject, losses: Losses) -> tuple[Part, ...]:
     content = read_content(fields.text_or_raws("content"), fields.at("content"), FAMILY)
-    annotations = tuple(read_annotation(raw, FAMILY) for raw in fields.array("annotations"))
+    path = fields.at("annotations")
+    annotations = tuple(
+        read_annotation(raw, FAMILY, f"{path}[{number}]")
+        for number, raw in enumerate(fields.array("annotations"))
+    )
     if annotations and content and isinstance(content[0], Text):
         content = (replace(content[0], annotations=annotations), *content[1:])
     elif annotations:

@@ -44,11 +44,17 @@ from adapters.wire.error_body import infer_status, is_error, read_error_fields, 
 from adapters.wire.extra_fields import unread_fields
 from adapters.wire.images import raw_image, read_chat_image
 from adapters.wire.json_object import MISSING, JsonObject, is_present, read_body, read_fields
+from adapters.wire.malformed_values import read_tolerantly
 
 
 def read_reply(body: bytes, context: ReplyContext) -> Reply:
     """Read a complete reply."""
-    return _read_typical(body, context.losses) or _read_any(body, context)
+    typical = _read_typical(body, context.losses)
+    if typical is not None:
+        return typical
+    return read_tolerantly(
+        lambda raw: _read_any(bytes(raw), context), Raw(body), "", context.losses
+    )
 
 
 # Typical replies

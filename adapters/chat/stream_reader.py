@@ -40,7 +40,8 @@ from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
 from adapters.sse import Frame, encode, is_done
 from adapters.wire.error_body import infer_status, is_error, read_error, read_error_value
-from adapters.wire.json_object import is_present
+from adapters.wire.json_object import decode, is_present
+from adapters.wire.malformed_values import read_tolerantly
 from adapters.wire.tools import declared_names
 
 _STRING = Decoder(str)
@@ -204,10 +205,10 @@ class StreamReader(BaseStreamReader):
                 return chunk
         self._is_valid = False
         try:
-            chunk = _ANY.decode(data)
-            self._report_unknown_fields(data)
-        except DECODE_ERRORS as wrong:
+            chunk = read_tolerantly(lambda raw: decode(raw, _ANY, ""), Raw(data), "", self._losses)
+        except InvalidRequestError as wrong:
             raise InvalidRequestError(None, f"an event of the stream is invalid: {wrong}") from None
+        self._report_unknown_fields(data)
         return chunk
 
     def _report_unknown_fields(self, data: bytes) -> None:

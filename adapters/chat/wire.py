@@ -12,6 +12,7 @@ from adapters.losses import Losses
 from adapters.sse import FrameTemplate, encode_line
 from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, read_token_counts
 from adapters.wire.json_object import MISSING, is_present, parse, read_fields
+from adapters.wire.malformed_values import read_or_drop
 
 Wire = dict[str, object]
 
@@ -397,11 +398,12 @@ def read_valid_usage(raw: Raw | None, losses: Losses) -> Usage | None:
     """Read the usage of a reply; report an invalid one instead of failing."""
     if raw is None or not is_present(raw):
         return None
-    try:
-        return read_usage(read_fields(raw, "usage"))
-    except InvalidRequestError as error:
-        losses.dropped("usage", f"the backend sent an invalid value: {error}")
-        return None
+    before = len(losses)
+    usage = read_or_drop(
+        lambda value: read_usage(read_fields(value, "usage")), raw, "usage", losses
+    )
+    # The usage is not known if no count can be read.
+    return None if usage == Usage() and len(losses) > before else usage
 
 
 def write_usage(usage: Usage, extras: ExtrasWriter) -> Wire:

@@ -123,6 +123,13 @@ class ItemStreamReader:
                 events += self._close_complete(known)
         return events
 
+    def annotate(self, known: StreamedItem, index: int, annotation: Annotation) -> list[Event]:
+        """Add an annotation to a part, or to the last text if no part has this index."""
+        texts = [part for part in known.parts if part.channel == "text"]
+        if texts and known.find("text", index) is None:
+            index = texts[-1].index
+        return self.add(known, "text", index, "", (), (annotation,))
+
     def end_arguments(self, known: StreamedItem) -> list[Event]:
         """Store that all arguments of a call arrived, and close the call if another one waits."""
         # Some servers send empty arguments first, and the real ones when the item is done.
@@ -188,7 +195,9 @@ class ItemStreamReader:
 
     def _add_rest(self, known: StreamedItem, item: Item) -> list[Event]:
         events = self._open(known, item)
-        for content in item_contents(item):
+        contents = list(item_contents(item))
+        known.align(contents)
+        for content in contents:
             events += self.complete(known, content)
         return events
 

@@ -21,6 +21,7 @@ from adapters.wire.error_body import infer_status, is_error, read_error_value
 from adapters.wire.extra_fields import unread_fields
 from adapters.wire.images import data_url
 from adapters.wire.json_object import JsonObject, read_body, read_fields
+from adapters.wire.malformed_values import read_tolerantly
 
 # Fields that repeat the request, or that no other dialect needs: they are ignored.
 _REPEATED_FIELDS = frozenset(
@@ -71,7 +72,9 @@ _STATUS_ERRORS = {
 
 def read_reply(body: bytes, context: ReplyContext) -> ir.Reply:
     """Read a complete reply."""
-    reply = read_response(read_body(body), context)
+    reply = read_tolerantly(
+        lambda raw: read_response(read_body(bytes(raw)), context), Raw(body), "", context.losses
+    )
     if not reply.choices:
         return reply
     [choice] = reply.choices
@@ -135,9 +138,9 @@ def _read_output(
 ) -> tuple[ir.Item, ...]:
     """Read the items; items without a status are complete, except the last one if truncated."""
     items: list[ir.Item] = []
-    raws = fields.array("output")
+    raws, path = fields.array("output"), fields.at("output")
     for number, raw in enumerate(raws):
-        item = read_output_item(raw, f"output[{number}]", context)
+        item = read_output_item(raw, f"{path}[{number}]", context)
         if isinstance(item, ir.Message | ir.ToolCall | ir.Reasoning) and item.status is None:
             truncated = finish.reason in ("length", "filter") and number == len(raws) - 1
             item = replace(item, status="incomplete" if truncated else "completed")

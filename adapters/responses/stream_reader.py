@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from adapters.dialect import BaseStreamReader, ReplyContext, decode_event
 from adapters.errors import InvalidRequestError, missing_field
 from adapters.ir.events import Channel, Event, Failed, Finished, Started, truncated_stream
-from adapters.ir.types import Error, Finish, OpaqueItem, Reply, ToolCall, Usage
+from adapters.ir.types import Error, Finish, Item, OpaqueItem, Reply, ToolCall, Usage
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
 from adapters.responses.item_stream_reader import ItemStreamReader
@@ -18,16 +18,17 @@ from adapters.responses.reply_reader import read_output_item, read_response
 from adapters.responses.streamed_items import Content
 from adapters.responses.wire import CALLS, FAMILY, PARTS
 from adapters.sse import Frame, is_done
-from adapters.wire.content import read_annotation, read_logprobs
+from adapters.wire.content import read_annotation, read_streamed_logprobs
 from adapters.wire.error_body import infer_status, read_error_value
 from adapters.wire.json_object import (
     MISSING,
-    JsonObject,
+    decode,
     is_present,
     read_body,
     read_fields,
     string_or_raw_json,
 )
+from adapters.wire.malformed_values import read_or_drop, read_tolerantly
 
 
 class WireEvent(Struct, gc=False):
@@ -64,7 +65,11 @@ class EventType(Struct, gc=False):
 
 
 _EVENT = msgspec.json.Decoder(WireEvent)
+# Accepts numbers as strings.
+_LENIENT_EVENT = msgspec.json.Decoder(WireEvent, strict=False)
 _EVENT_TYPE = msgspec.json.Decoder(EventType)
+
+_EMPTY_OBJECT = Raw(b"{}")
 
 _EventReader = Callable[[WireEvent], list[Event]]
 
@@ -142,47 +147,56 @@ class StreamReader(BaseStreamReader):
             kind = _EVENT_TYPE.decode(data).type
         except DECODE_ERRORS:
             kind = ""
-        if kind in self._readers or not kind:
-            raise InvalidRequestError(None, f"an event of the stream is invalid: {error}")
-        return WireEvent(kind)
+        if kind not in self._readers and kind:
+            return WireEvent(kind)
+        try:
+            return read_tolerantly(
+                lambda raw: decode(raw, _LENIENT_EVENT, ""), Raw(data), "", self._losses
+            )
+        except InvalidRequestError as invalid:
+            reason = f"an event of the stream is invalid: {invalid}"
+            raise InvalidRequestError(None, reason) from None
 
     def _start(self, event: WireEvent) -> list[Event]:
         if self._started:
             return []
         self._started = True
-        given = is_present(event.response)
-        fields = read_fields(event.response, "response") if given else JsonObject({}, "response")
-        created = fields.number("created_at")
-        return [
-            Started(
-                fields.string("id") or "",
-                fields.string("model") or "",
-                None if created is None else int(created),
-                fields.string("service_tier"),
-            )
-        ]
+        given = event.response if is_present(event.response) else _EMPTY_OBJECT
+        started = read_or_drop(_read_started, given, "response", self._losses)
+        return [Started() if started is None else started]
 
     # Items and their parts
 
     def _add_item(self, event: WireEvent) -> list[Event]:
         if not is_present(event.item):
             return []
-        item = read_output_item(event.item, "item", self._context)
+        item = self._read_item(event)
         if isinstance(item, OpaqueItem) or (isinstance(item, ToolCall) and item.kind not in CALLS):
             # These items are not streamed; they are read when they are complete.
             return []
         return self._items.begin(item, event.output_index)
 
+    def _read_item(self, event: WireEvent) -> Item:
+        return read_tolerantly(
+            lambda raw: read_output_item(raw, "item", self._context),
+            event.item,
+            "item",
+            self._losses,
+        )
+
     def _end_item(self, event: WireEvent) -> list[Event]:
         if not is_present(event.item):
             return []
-        item = read_output_item(event.item, "item", self._context)
+        item = self._read_item(event)
         return self._items.end(item, event.output_index)
 
     def _read_delta(self, channel: Channel, event: WireEvent) -> list[Event]:
         item = self._items.find(event.item_id, event.output_index, channel)
         text = string_or_raw_json(event.delta)
-        logprobs = read_logprobs(event.logprobs, "logprobs") if is_present(event.logprobs) else ()
+        given = event.logprobs
+        logprobs = (
+            read_streamed_logprobs(given, "logprobs", self._losses) if is_present(given) else ()
+        )
         return self._items.add(item, channel, event.part_index(), text, logprobs)
 
     def _read_text(self, channel: Channel, event: WireEvent) -> list[Event]:
@@ -201,8 +215,11 @@ class StreamReader(BaseStreamReader):
         if not is_present(event.annotation):
             return []
         item = self._items.find(event.item_id, event.output_index, "text")
-        annotation = read_annotation(event.annotation, FAMILY)
-        return self._items.add(item, "text", event.part_index(), "", (), (annotation,))
+        read = partial(read_annotation, family=FAMILY, path="annotation")
+        annotation = read_or_drop(read, event.annotation, "annotation", self._losses)
+        if annotation is None:
+            return []
+        return self._items.annotate(item, event.part_index(), annotation)
 
     # The end
 
@@ -220,8 +237,17 @@ class StreamReader(BaseStreamReader):
             raise missing_field("response")
         # Do not report losses again: the items were already read from the stream.
         context = replace(self._context, losses=Losses(None))
+        malformed = Losses(None)
         status = event.type.removeprefix("response.")
-        reply = read_response(read_fields(event.response, "response"), context, status)
+        reply = read_tolerantly(
+            lambda raw: read_response(read_fields(raw, "response"), context, status),
+            event.response,
+            "response",
+            malformed,
+        )
+        for loss in malformed:
+            if not loss.path.startswith("response.output["):
+                self._losses.dropped(loss.path, loss.reason, loss.severity)
         if reply.error is not None:
             return self.fail(reply.error, reply.usage)
         return self._finish(reply)
@@ -248,3 +274,15 @@ class StreamReader(BaseStreamReader):
         """End the stream with an error."""
         self._ended = True
         return [Failed(infer_status(failed), usage) if isinstance(failed, Error) else failed]
+
+
+def _read_started(raw: Raw) -> Started:
+    """Read the first response object of a stream."""
+    fields = read_fields(raw, "response")
+    created = fields.number("created_at")
+    return Started(
+        fields.string("id") or "",
+        fields.string("model") or "",
+        None if created is None else int(created),
+        fields.string("service_tier"),
+    )

@@ -116,6 +116,19 @@ class StreamedItem(Struct, eq=False):
                 return part
         return None
 
+    def align(self, contents: list[Content]) -> None:
+        """Correct wrong numbers of streamed parts by the complete contents of the item."""
+        given = {(content.channel, content.index) for content in contents}
+        misplaced = [part for part in self.parts if (part.channel, part.index) not in given]
+        for content in contents if misplaced else ():
+            if self.find(content.channel, content.index) is not None:
+                continue
+            for part in misplaced:
+                if part.channel == content.channel and content.text.startswith(part.text()):
+                    part.index = content.index
+                    misplaced.remove(part)
+                    break
+
     def accepts(self, channel: Channel) -> bool:
         """Whether the item can contain a channel; true if its type is not known."""
         return self.kind is None or channel in ITEM_CHANNELS.get(self.kind, ())

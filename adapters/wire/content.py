@@ -4,14 +4,17 @@ Some clients send the parts of one dialect in messages of another dialect. One r
 parts, because their types are unique. Each dialect has its own writer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from msgspec import Raw
 from msgspec.json import Decoder
 
 from adapters.ir import types as ir
+from adapters.losses import Losses
 from adapters.wire.extra_fields import unread_fields
 from adapters.wire.json_object import JsonObject, decode, read_fields, read_text_or_fields
+from adapters.wire.malformed_values import read_or_drop
 
 _LOGPROBS = Decoder(tuple[ir.Logprob, ...])
 
@@ -37,7 +40,11 @@ def _read_part(raw: Raw, path: str, family: ir.Family) -> ir.Part:
 
 
 def _read_text(fields: JsonObject, family: ir.Family) -> ir.Part:
-    annotations = tuple(read_annotation(raw, family) for raw in fields.array("annotations"))
+    path = fields.at("annotations")
+    annotations = tuple(
+        read_annotation(raw, family, f"{path}[{number}]")
+        for number, raw in enumerate(fields.array("annotations"))
+    )
     logprobs = read_logprobs(fields.raw("logprobs"), fields.at("logprobs"))
     text = fields.string("text") or ""
     breakpoint_ = fields.raw("prompt_cache_breakpoint")
@@ -105,9 +112,9 @@ _READERS: dict[str, Callable[[JsonObject, ir.Family], ir.Part]] = {
 }
 
 
-def read_annotation(raw: Raw, family: ir.Family) -> ir.Annotation:
+def read_annotation(raw: Raw, family: ir.Family, path: str) -> ir.Annotation:
     """Read an annotation; in Chat, the fields of a citation are in the object `url_citation`."""
-    fields = read_fields(raw, "annotations")
+    fields = read_fields(raw, path)
     if fields.string("type") != "url_citation":
         return ir.OtherAnnotation(family, raw)
     inner = fields.nested("url_citation") or fields
@@ -122,3 +129,25 @@ def read_annotation(raw: Raw, family: ir.Family) -> ir.Annotation:
 def read_logprobs(raw: Raw | None, path: str) -> tuple[ir.Logprob, ...]:
     """Read log probabilities, which have the same form in all dialects."""
     return () if raw is None else decode(raw, _LOGPROBS, path)
+
+
+# Details of a streamed reply
+
+
+def read_streamed_annotations(
+    raws: Iterable[Raw], family: ir.Family, path: str, losses: Losses
+) -> tuple[ir.Annotation, ...]:
+    """Read annotations; a malformed one is reported instead of ending the stream."""
+    annotations: list[ir.Annotation] = []
+    for number, raw in enumerate(raws):
+        at = f"{path}[{number}]"
+        read = partial(read_annotation, family=family, path=at)
+        annotation = read_or_drop(read, raw, at, losses)
+        if annotation is not None:
+            annotations.append(annotation)
+    return tuple(annotations)
+
+
+def read_streamed_logprobs(raw: Raw, path: str, losses: Losses) -> tuple[ir.Logprob, ...]:
+    """Read log probabilities; malformed ones are reported instead of ending the stream."""
+    return read_or_drop(partial(read_logprobs, path=path), raw, path, losses) or ()

@@ -176,7 +176,6 @@ WRONG_REPLIES: dict[str, list[tuple[Object, str]]] = {
         (answered({"content": 3}), "choices[0].message.content"),
         (answered({"tool_calls": 3}), "choices[0].message.tool_calls"),
         (answered({"tool_calls": [{"function": 3}]}), "choices[0].message.tool_calls[0].function"),
-        (answered({}, created="today"), "created"),
     ],
     "legacy": [(answered({"function_call": 3}), "choices[0].message.function_call")],
     "responses": [

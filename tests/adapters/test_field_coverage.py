@@ -34,7 +34,6 @@ SHAPE_SAYS_IT = "the shape says it: the inner object has this very name"
 MAKES_NO_DIFFERENCE = {
     "chat_completion_message_custom_tool_call_param.type": SHAPE_SAYS_IT,
     "chat_completion_message_function_tool_call_param.type": SHAPE_SAYS_IT,
-    "response_configuration_update_item_param_param.id": "the item is taken apart and reported",
     "response_reasoning_item_param.Content.type": "a list of contents holds nothing else",
     "response_reasoning_item_param.Summary.type": "a list of summaries holds nothing else",
 }
@@ -50,9 +49,6 @@ OF_CLIENTS = {"client_metadata"}
 
 # Objects in which an unknown field may be ignored.
 CLOSED = {
-    "response_configuration_update_item_param_param": "the item is taken apart and reported",
-    "response_configuration_update_item_param_param.Reasoning": "part of the same item",
-    "response_configuration_update_item_param_param.Text": "part of the same item",
     "response_input_param.ItemReference": "other dialects refuse the item as a whole",
     "response_output_text_param.AnnotationURLCitation": "four fields are all that a citation says",
     "response_output_text_param.Logprob": "no history repeats probabilities; that is reported",
