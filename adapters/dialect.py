@@ -331,6 +331,8 @@ class Dialect:
     # Whether a client of the same dialect can receive a whole reply as it is; what cannot be is
     # reported. And the fields of such a reply that the IR lacks, added to the reply as written.
     check_reply: Callable[[bytes, ReplyContext], bool] = passes_any
+    # The request fields on which the repair of a whole reply depends.
+    reply_fields: frozenset[str] = frozenset()
     keep_reply_fields: Callable[[bytes, dict[str, object], ReplyContext], dict[str, object]] = (
         keeps_none
     )

@@ -42,6 +42,7 @@ CHAT = Dialect(
     check_stream=check_stream,
     write_reasoning=write_reasoning,
     repairs=True,
+    reply_fields=frozenset(("n", "parallel_tool_calls", "tool_choice", "function_call")),
     check_reply=check_reply,
     keep_reply_fields=keep_reply_fields,
 )

@@ -4,9 +4,9 @@ The rules are those of `adapters.chat.repair_check` for chunks.
 """
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Annotated, Literal, cast
 
-from msgspec import Raw
+from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
 from adapters.chat.repair_check import CALL_REASONS, TRUNCATED_REASONS, CallStyle
@@ -26,6 +26,69 @@ _OBJECTS = Decoder(list[dict[str, Raw]])
 _Fields = dict[str, Raw]
 # The fields of a reply that are written, if it is repaired.
 _REPLY_FIELDS = ("id", "object", "created", "model")
+
+
+# Typical replies: one choice with text or function calls.
+
+_Filled = Annotated[str, Meta(min_length=1)]
+
+
+class _Function(Struct, gc=False):
+    name: _Filled
+    arguments: str
+
+
+class _Call(Struct, gc=False):
+    id: _Filled
+    type: Literal["function"]
+    function: _Function
+
+
+class _Message(Struct, gc=False):
+    role: Literal["assistant"]
+    content: str | None = None
+    tool_calls: tuple[_Call, ...] | None = None
+    function_call: None = None
+
+
+class _Choice(Struct, gc=False):
+    index: Literal[0]
+    message: _Message
+    finish_reason: Literal["stop", "tool_calls", "length", "content_filter"]
+
+
+class _Reply(Struct, gc=False):
+    id: _Filled
+    object: Literal["chat.completion"]
+    created: int
+    model: _Filled
+    choices: Annotated[tuple[_Choice, ...], Meta(min_length=1, max_length=1)]
+
+
+_TYPICAL = Decoder(_Reply)
+
+
+def _is_typical(body: bytes, style: CallStyle) -> bool:
+    """Whether a reply is a valid one of the usual form; others are checked by `_ReplyCheck`.
+
+    This takes a third of the time.
+    """
+    try:
+        [choice] = _TYPICAL.decode(body).choices
+    except DECODE_ERRORS:
+        return False
+    calls = choice.message.tool_calls
+    if not calls:
+        return choice.finish_reason != "tool_calls"
+    return (
+        style == "tools"
+        and choice.finish_reason != "stop"
+        and all(call.function.arguments.strip() for call in calls)
+        and (len(calls) == 1 or len({call.id for call in calls}) == len(calls))
+    )
+
+
+# Replies of any form
 
 
 class _ReplyCheck:
@@ -111,6 +174,8 @@ class _ReplyCheck:
 
 def check_reply(body: bytes, context: ReplyContext, style: CallStyle = "tools") -> bool:
     """Whether a client of the same dialect can receive a whole reply as it is."""
+    if _is_typical(body, style):
+        return True
     try:
         reply = _REPLY.decode(body)
     except DECODE_ERRORS:

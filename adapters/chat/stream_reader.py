@@ -52,6 +52,9 @@ _EXTENDED = Decoder(Chunk)
 # Accepts unknown fields, and numbers as strings, which some servers send.
 _ANY = Decoder(Chunk, strict=False)
 
+# After so many chunks in a row that were decoded, a fast path is only sometimes looked for.
+_MISSES = 16
+
 _DELTA_KEYS: dict[Channel, bytes] = {"text": b'"content":', "arguments": b'"arguments":'}
 
 
@@ -143,6 +146,8 @@ class StreamReader(BaseStreamReader):
         self._failed_finish: str | None = None
         self._service_tier: str | None = None
         self._fast_path: DeltaFastPath | None = None
+        # The number of chunks in a row that were decoded.
+        self._missed = 0
         # Whether the fields of the latest chunk have the specified types.
         self._is_valid = True
 
@@ -155,6 +160,7 @@ class StreamReader(BaseStreamReader):
                 self.similar = True
                 return [delta]
             self._fast_path = None
+        self._missed = 0 if self.similar else self._missed + 1
         self.similar = False
         self.verdict = "pass"
         if is_done(frame):
@@ -178,7 +184,13 @@ class StreamReader(BaseStreamReader):
             self.verdict, self.begun_choices = check.verdict(), check.begun
             if not check.repeatable:
                 return events
-        if events and not frame.name and len(self._choices) == 1:
+        if (
+            events
+            and not frame.name
+            and len(self._choices) == 1
+            # In some streams no two chunks are similar.
+            and (self._missed < _MISSES or self._missed % _MISSES == 0)
+        ):
             [choice] = self._choices.values()
             self._fast_path = find_fast_path(data, events, choice.calls)
         return events

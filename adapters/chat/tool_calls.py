@@ -117,6 +117,8 @@ class ToolCallAssembler:
         self._unique = unique
         self._losses = unique.losses
         self._calls: list[PartialCall] = []
+        # The number of calls that were opened.
+        self._opened = 0
         self._by_index: dict[int, PartialCall] = {}
         # The block of the latest call.
         self.last_block = -1
@@ -126,7 +128,7 @@ class ToolCallAssembler:
     @property
     def has_unopened(self) -> bool:
         """Whether a call was received that is not opened yet."""
-        return any(call.block is None for call in self._calls)
+        return len(self._calls) > self._opened
 
     def is_latest_complete(self) -> bool:
         """Whether the latest call, if there is one, has complete arguments."""
@@ -287,6 +289,7 @@ class ToolCallAssembler:
                 self._losses.invented(f"call {call.name}", MISSING_CALL_ID_REASON)
         call.unique_id = self._unique.unique(call.call_id, call.name)
         call.block = self.last_block = block = next(self._blocks)
+        self._opened += 1
         call.emitted = len(call.fragments)
         item = ToolCall(call.unique_id, call.name, kind=call.kind, extras=call.extras)
         events.append(Opened(block, item, self._choice))

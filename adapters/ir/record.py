@@ -31,12 +31,9 @@ class EventRecord:
         self._last: _Run | None = None
 
     def add(self, event: Event) -> None:
-        """Add one event."""
-        if isinstance(event, Delta):
-            self.add_delta(event)
-        else:
-            self._last = None
-            self._events.append(event)
+        """Add an event that is not a delta."""
+        self._last = None
+        self._events.append(event)
 
     def add_delta(self, delta: Delta) -> None:
         """Add a delta."""

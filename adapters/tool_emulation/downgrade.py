@@ -241,6 +241,8 @@ class CallDowngrader(Stage):
         if not isinstance(call, ToolCall):
             return [event]
         downgraded = self._downgrade(call)
+        if downgraded is call:
+            return [event]
         opened = replace(event, item=downgraded)
         if call.kind != "custom" or downgraded.kind == "custom":
             return [opened]

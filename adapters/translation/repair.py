@@ -52,6 +52,7 @@ class RepairedStream(PassedStream):
         losses: Losses,
     ) -> None:
         super().__init__(plan, reader_context, writer)
+        self._stages = stages
         self._pipeline = Pipeline(*stages)
         # Calls that overlap do not pass, so only the rest of a stream needs to be ordered.
         self._sequencer = BlockSequencer(reader_context.request)
@@ -70,8 +71,8 @@ class RepairedStream(PassedStream):
         self._writes = False
         # Whether the marker that ends the stream has passed.
         self._has_end = False
-        # Whether frames that are similar to the latest one pass.
-        self._passes_similar = False
+        # Whether a delta passes if the reader and the stages do not change it.
+        self._passes_deltas = False
 
     def feed(self, data: bytes) -> bytes:
         """Read the bytes of one read; return its complete events, except those of the end."""
@@ -94,14 +95,20 @@ class RepairedStream(PassedStream):
                 self._send(self._without_data(block), sent)
                 continue
             events = self._read(frame)
-            if reader.similar and self._passes_similar:
+            if (
+                self._passes_deltas
+                and len(events) == 1
+                and (reader.similar or (reader.verdict == "pass" and type(events[0]) is Delta))
+            ):
                 # The usual case.
                 out = events if self._direct else self._pipeline.feed_all(events)
                 if not _are_same(out, events):
                     self._send([*self._begin_writing(), *self._write(out, frame)], sent)
                     continue
                 self._passed += 1
-                if self._texts is not None:
+                if not reader.similar:
+                    self._note(events)
+                elif self._texts is not None:
                     self._texts += [event.text for event in events if isinstance(event, Delta)]
                 sent.append(block + b"\n\n")
                 continue
@@ -142,7 +149,7 @@ class RepairedStream(PassedStream):
     def _through_stages(self, events: list[Event]) -> list[Event]:
         if not self.has_content:
             self.has_content = have_content(events)
-        if self._direct and len(events) == 1 and events[0].__class__ is Delta:
+        if not self._stages or (self._direct and len(events) == 1 and type(events[0]) is Delta):
             return events
         out = self._pipeline.feed_all(events)
         self._direct = self._pipeline.passes_deltas
@@ -161,25 +168,34 @@ class RepairedStream(PassedStream):
         if self._writes or verdict == "write" or not _are_same(out, events):
             return [*self._begin_writing(), *self._write(out, frame)]
         if verdict == "hold":
+            self._passes_deltas = False
             self._held.append((block, frame, out))
             return []
-        passed = [*self._release(), self._pass_frame(block, frame, out)]
+        passed = self._release() if self._held else []
+        passed.append(self._pass_frame(block, frame, out))
         self._has_end = self.reader.saw_end
-        self._passes_similar = True
-        self._texts = self._events.latest_texts()
+        self._passes_deltas = self.has_content and self.outcome is None
         return passed
 
     def _pass_frame(self, block: bytes, frame: Frame, events: list[Event]) -> bytes:
-        for event in events:
-            if isinstance(event, LAST_EVENTS):
-                self.outcome = event
-            if isinstance(event, Started):
-                # Any error at the end of the stream needs the id and the model.
-                self._writer.feed(event)
-            else:
-                self._events.add(event)
+        self._note(events)
         self._begun = self.reader.begun_choices
         return self._forwarded(block, frame)
+
+    def _note(self, events: list[Event]) -> None:
+        """Store the events of a frame that passes."""
+        for event in events:
+            match event:
+                case Delta():
+                    self._events.add_delta(event)
+                case Started():
+                    # Any error at the end of the stream needs the id and the model.
+                    self._writer.feed(event)
+                case Finished() | Failed():
+                    self.outcome = event
+                case _:
+                    self._events.add(event)
+        self._texts = self._events.latest_texts()
 
     def _release(self) -> list[bytes]:
         """Pass the frames that are held back."""
@@ -192,7 +208,7 @@ class RepairedStream(PassedStream):
         """Continue the stream with the writer; return the frames that were held back as written."""
         if self._writes:
             return []
-        self._writes, self._passes_similar = True, False
+        self._writes, self._passes_deltas = True, False
         passed = self._sequencer.feed_all(list(self._events.take()))
         self._writer.continue_passed(passed, self._passed, self._begun)
         held, self._held = self._held, []
@@ -285,7 +301,7 @@ class RepairedStream(PassedStream):
 
 
 def _are_same(one: list[Event], other: list[Event]) -> bool:
-    """Whether two lists contain the same objects."""
+    """Whether two lists contain the same events; usually they contain the same objects."""
     return one is other or (
-        len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+        len(one) == len(other) and all(a is b or a == b for a, b in zip(one, other, strict=True))
     )

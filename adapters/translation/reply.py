@@ -447,7 +447,8 @@ def reply_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
     if request.tool_choice is not None or request.parallel_tool_calls is False:
         stages += call_filters(request, registry, losses)
     known_kinds = options.client.call_kinds
-    if not known_kinds >= _ALL_KINDS:
+    # In their own dialect, backends know which kinds of calls the client knows.
+    if not known_kinds >= _ALL_KINDS and not plan.passthrough:
         if request.tools and not any(isinstance(tool, CustomTool) for tool in request.tools):
             # A client without custom tools does not expect their calls.
             known_kinds -= {"custom"}

@@ -329,11 +329,7 @@ def _pass_request(
         losses = (Loss("dropped", options.client.names["items"], REMOVED_REASONING_REASON),)
     body = read.reasoning.put_back(body, stored_reasoning)
     streams = body.fields.get("stream") == _TRUE
-    request = EMPTY_REQUEST
-    if streams or options.repairs_replies or options.final_stage is not None:
-        # Ignore errors: the backend has the same dialect and checks the request.
-        with suppress(DragomanError):
-            request = options.client.read_request(_without_items(body, options), Losses(None))
+    request = _read_for_reply(body, options, streams=streams)
     changes: dict[str, object] = {} if model is None else {"model": model}
     if options.capabilities.extra_body:
         added = Losses()
@@ -344,9 +340,19 @@ def _pass_request(
     return BackendRequest(written, losses, replace(plan, reasoning=read.reasoning))
 
 
-def _without_items(body: RequestBody, options: TranslationOptions) -> RequestBody:
-    """Return a request without its history, on which its reply does not depend."""
-    return replace(body, fields=body.fields | {options.client.names["items"]: _NONE}, items=None)
+def _read_for_reply(body: RequestBody, options: TranslationOptions, *, streams: bool) -> Request:
+    """Read what the reply to a forwarded request depends on, which is not its history."""
+    client, fields = options.client, body.fields
+    if not streams and options.final_stage is None:
+        if not options.repairs_replies:
+            return EMPTY_REQUEST
+        if client.reply_fields.isdisjoint(fields):
+            return Request(model=body.reader().peek("model"))
+    # Ignore errors: the backend has the same dialect and checks the request.
+    with suppress(DragomanError):
+        without_items = replace(body, fields=fields | {client.names["items"]: _NONE}, items=None)
+        return client.read_request(without_items, Losses(None))
+    return EMPTY_REQUEST
 
 
 def _without_emulated_fields(
