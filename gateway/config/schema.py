@@ -156,6 +156,8 @@ class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     capabilities: dict[str, object] = {}
     # Fields that are added to each request.
     extra_body: dict[str, object] = {}
+    # Whether replies in the backend's own dialect are repaired, instead of forwarded as they are.
+    repair: bool = True
     headers: dict[str, str] = {}
     # The HTTP implementation: our own, or that of httpx, which is always used with a proxy.
     transport: Literal["direct", "httpx"] = "direct"

@@ -237,6 +237,7 @@ def _translation_options(
         (key.replies if key else None) or app.config.replies,
         app.config.loss_policy,
         rewrite=backend.rewrite,
+        repair=backend.config.repair,
         sealer=app.sealing_keys.reasoning_sealer(backend.name) if seals_reasoning else None,
         response_overrides={} if pending.turn is None else pending.turn.overrides,
         final_stage=opened.final_stage,
