@@ -18,6 +18,10 @@ from adapters import (
     read_client_request,
     write_backend_request,
 )
+from adapters.translation.encrypted_reasoning import (
+    rejects_encrypted_items,
+    without_encrypted_reasoning,
+)
 from adapters.translation.refused_fields import EMULATED_FIELDS, leave_out, refused_fields
 from gateway.backends.client import BackendClient, read_error_response, rejects_encrypted_reasoning
 from gateway.backends.routing import Route
@@ -67,6 +71,8 @@ class Attempt(Struct, frozen=True):
     seals_reasoning: bool = True
     # The fields that the backend refused.
     left_out: frozenset[str] = frozenset()
+    # Whether encrypted reasoning is left out, because the backend cannot decrypt it.
+    drops_encrypted: bool = False
 
 
 class Exchange(Struct, frozen=True):
@@ -169,6 +175,8 @@ async def _translate(
     read = read_client_request(body, options)
     stored = await find_reasoning(app, read, origin)
     sent = write_backend_request(read, model=route.model, stored_reasoning=stored)
+    if attempt.drops_encrypted:
+        sent = without_encrypted_reasoning(sent) or sent
     return leave_out(sent, refused, body) if refused else sent
 
 
@@ -181,6 +189,10 @@ def _next_attempt(
 ) -> Attempt | None:
     """Return how to send a rejected request again; None if that would not help."""
     body = response.content
+    error = backend.dialect.read_error(response.status_code, body)
+    if not attempt.drops_encrypted and rejects_encrypted_items(error):
+        has_encrypted = without_encrypted_reasoning(sent) is not None
+        return replace(attempt, drops_encrypted=True) if has_encrypted else None
     if (
         sent.requests_encrypted_reasoning
         and response.status_code == HTTPStatus.BAD_REQUEST
@@ -188,7 +200,7 @@ def _next_attempt(
     ):
         backend.note_reasoning_error(model, body)
         return replace(attempt, seals_reasoning=False)
-    refused = refused_fields(backend.dialect.read_error(response.status_code, body), sent.body)
+    refused = refused_fields(error, sent.body)
     if not refused or len(attempt.left_out | refused) > _MAX_LEFT_OUT:
         return None
     return replace(attempt, left_out=attempt.left_out | refused)

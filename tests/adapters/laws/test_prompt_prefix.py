@@ -117,7 +117,8 @@ def first_request(client: str, setting: Setting, *, stream: bool) -> JsonObject:
         "tools": [inner],
     }
     others: list[JsonObject] = [{"type": "custom", **PATCH}, {"type": "apply_patch"}]
-    tools += [*others, space, {"type": "shell"}]
+    others += [space, {"type": "shell"}]
+    tools += others
     tools += [tools[0] | {"name": f"sail_{n}", "defer_loading": True} for n in ("go", "and")]
     tools.append({"type": "tool_search", "execution": "client"})
     request: JsonObject = {"model": "m", "instructions": "Be brief.", "input": [start]}

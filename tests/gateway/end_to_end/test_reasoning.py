@@ -149,7 +149,7 @@ def responses_backend(*, plain: bool = False) -> ScriptFactory:
         if not plain and request.get("include") != ["reasoning.encrypted_content"]:
             return rejection("encrypted reasoning was not requested")
         items = objects_in(request, "input")
-        places = [place for place, item in enumerate(items) if item["type"] == "function_call"]
+        places = [place for place, item in enumerate(items) if item.get("type") == "function_call"]
         for step, place in enumerate(places):
             if items[place - 1] != reasoning(step):
                 return rejection(f"function_call without its required 'reasoning' item: {items}")
@@ -376,3 +376,50 @@ def test_other_rejections_reach_the_client(node: Harness) -> None:
     received = node.request("chat", model)
     assert (received.status, received.error["message"]) == (400, "no such thing")
     assert len(node.backend.received(model)) == 1
+
+
+def other_account(received: ReceivedRequest) -> Script:
+    """Refuse encrypted reasoning as a backend does after a change of the account."""
+    if b'"encrypted_content":' in received.body:
+        message = "The encrypted content gAAA... could not be verified."
+        return rejection(message, code="invalid_encrypted_content", param=None)
+    return reply_script("responses", Turn("Done."), received.json())
+
+
+@pytest.mark.parametrize("client", ["responses", "chat"])
+@STREAMED_OR_NOT
+def test_reasoning_of_another_account_is_left_out(
+    client: str, *, streamed: bool, node: Harness
+) -> None:
+    model = serve(node, "openai", responses_backend())
+    if client == "chat":
+        request = chat_request(model)
+        add_turn(request, message_in(post_chat(node, request)))
+    else:
+        request = responses_request(model)
+        assert responses_turn(node.sdk, "unary", request)
+    node.backend.respond_with(model, other_account)
+    path = "/v1/responses" if client == "responses" else "/v1/chat/completions"
+    received = node.post(request | {"stream": streamed}, path)
+    assert received.status == 200, received.body
+    assert (
+        "encrypted reasoning that the backend cannot decrypt" in received.headers["dragoman-loss"]
+    )
+    refused, accepted = node.backend.received(model)[-2:]
+    items = objects_in(refused.json(), "input")
+    assert [one for one in items if one.get("type") != "reasoning"] == accepted.json()["input"]
+
+
+def test_encrypted_content_that_stays_invalid_is_an_error(node: Harness) -> None:
+    def reply(_: ReceivedRequest) -> Script:
+        return rejection("It could not be verified.", code="invalid_encrypted_content")
+
+    request = responses_request(serve(node, "openai", responses_backend()))
+    assert responses_turn(node.sdk, "unary", request)
+    model = str(request["model"])
+    node.backend.respond_with(model, reply)
+    for sent, number in ((request, 3), (responses_request(model), 4)):
+        received = node.post(sent)
+        assert (received.status, received.error["code"]) == (400, "invalid_encrypted_content")
+        # A request without encrypted reasoning is not sent again.
+        assert len(node.backend.received(model)) == number
