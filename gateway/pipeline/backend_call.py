@@ -23,8 +23,10 @@ from adapters.translation.encrypted_reasoning import (
     without_encrypted_reasoning,
 )
 from adapters.translation.refused_fields import EMULATED_FIELDS, leave_out, refused_fields
+from adapters.wire.error_body import CONTEXT_OVERFLOW
 from gateway.backends.client import BackendClient, read_error_response, rejects_encrypted_reasoning
 from gateway.backends.routing import Route
+from gateway.compaction.overflow import next_shortening, shorten_results
 from gateway.compaction.summary_request import PreparedRequest, prepare_request
 from gateway.context import AppContext
 from gateway.errors import BackendUnreachableError
@@ -41,7 +43,13 @@ from gateway.turns.turn import Turn
 
 _LAST_STATUS = 599
 # The statuses by which backends reject a field.
-_REJECTED = frozenset((HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY))
+_REJECTED = frozenset(
+    (
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+    )
+)
 # The limit of the fields that are left out because a backend rejected them in earlier attempts.
 _MAX_LEFT_OUT = 16
 # Not only 200, because some frameworks reply to every POST with 201 by default.
@@ -73,6 +81,8 @@ class Attempt(Struct, frozen=True):
     left_out: frozenset[str] = frozenset()
     # Whether encrypted reasoning is left out, because the backend cannot decrypt it.
     drops_encrypted: bool = False
+    # How often the results in a request for a summary were shortened.
+    shortened: int = 0
 
 
 class Exchange(Struct, frozen=True):
@@ -126,9 +136,13 @@ async def _call_backend(
     opened = prepared
     if pending.summary_sealer is not None:
         opened = _open_summaries(app, pending, prepared, pending.summary_sealer, backend)
+    losses, fitting = prepared.losses, opened
+    if attempt.shortened:
+        fitting = shorten_results(opened, attempt.shortened) or opened
+        losses += fitting.losses
     origin = _reasoning_origin(pending, backend)
-    sent = await _translate(app, pending, opened, route, origin, attempt)
-    losses = (*prepared.losses, *filter(opened.reports, sent.losses))
+    sent = await _translate(app, pending, fitting, route, origin, attempt)
+    losses = (*losses, *filter(opened.reports, sent.losses))
     record.losses = list(losses)
     forwarded = pending.sink.headers
     if app.tracer is not None:
@@ -140,7 +154,7 @@ async def _call_backend(
     if response.status_code in _REJECTED:
         monitor.expect_more()
         response = await read_error_response(response)
-        following = _next_attempt(attempt, sent, response, backend, model)
+        following = _next_attempt(attempt, sent, response, opened, route, model)
         if following is not None:
             return await _call_backend(app, pending, prepared, route, monitor, following)
     elif attempt.left_out and response.status_code in _SUCCESS:
@@ -184,12 +198,16 @@ def _next_attempt(
     attempt: Attempt,
     sent: BackendRequest,
     response: httpx.Response,
-    backend: BackendClient,
+    opened: PreparedRequest,
+    route: Route,
     model: str,
 ) -> Attempt | None:
     """Return how to send a rejected request again; None if that would not help."""
-    body = response.content
+    backend, body = route.backend, response.content
     error = backend.dialect.read_error(response.status_code, body)
+    if opened.summarizes and error.code == CONTEXT_OVERFLOW:
+        times = next_shortening(opened, attempt.shortened)
+        return None if times is None else replace(attempt, shortened=times)
     if not attempt.drops_encrypted and rejects_encrypted_items(error):
         has_encrypted = without_encrypted_reasoning(sent) is not None
         return replace(attempt, drops_encrypted=True) if has_encrypted else None
