@@ -140,8 +140,8 @@ class Capabilities(Struct, frozen=True):
     penalties: bool = False
     # How it accepts a schema for the reply: as `json_schema`, within `json_object`, or not at all.
     json_schema: Literal["native", "json_object", "unsupported"] = "native"
-    # Request fields of its dialect that it rejects; they are dropped. If `stop` is one of them, the
-    # gateway itself cuts replies at stop sequences.
+    # Request fields of its dialect that it rejects; they are dropped. Without `stop`, replies are
+    # cut at stop sequences; without `n`, the gateway sends a request once for each choice.
     unsupported_fields: tuple[str, ...] = ()
     # Request fields outside its dialect that it accepts; they are passed on.
     extra_fields: tuple[str, ...] = ()

@@ -94,6 +94,8 @@ OLLAMA = replace(
     tool_choices=("auto",),
     parallel_tool_calls=False,
     reasoning_field="reasoning",
+    # According to its documentation, it gives one choice.
+    unsupported_fields=("n",),
 )
 
 LMSTUDIO = replace(
@@ -161,9 +163,9 @@ GROQ = replace(
     GENERIC,
     custom_tools=False,
     allowed_tools=False,
-    # According to its documentation, it rejects names and these fields.
+    # According to its documentation, it rejects names, these fields and several choices.
     message_names=False,
-    unsupported_fields=("logit_bias", "logprobs", "top_logprobs"),
+    unsupported_fields=("logit_bias", "logprobs", "n", "top_logprobs"),
 )
 
 OPENROUTER = replace(

@@ -98,9 +98,13 @@ class Decoder:
         return data
 
 
+# The length of the beginning by which a stream is distinguished from a JSON body.
+_SNIFFED_BYTES = 64
+
+
 def is_stream(head: bytes) -> bool:
     """Whether a body that starts with `head` is a stream of server-sent events."""
-    return head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(_FIELDS)
+    return head[:_SNIFFED_BYTES].removeprefix(BYTE_ORDER_MARK).lstrip().startswith(_FIELDS)
 
 
 def parse_event(block: bytes, *, whole: bool = True) -> Frame | None:

@@ -33,7 +33,7 @@ from adapters.profiles import PROFILES
 from adapters.sse import BYTE_ORDER_MARK
 from adapters.wire.json_object import MISSING, decode, is_present, read_body
 from gateway.config.key_checks import describe
-from gateway.config.schema import DialectName
+from gateway.config.schema import MAX_CHOICES, DialectName
 from gateway.crypto import RANDOM_IDS
 from gateway.grammar_check import check_inputs_blocking
 
@@ -80,6 +80,8 @@ class OfflineTranslator:
     status: int | None = None
     # The request that a reply or stream belongs to, if known.
     request: Request | None = None
+    # The limit of requests that are sent once for each choice; files are not sent at all.
+    max_choices: int = 1
 
     def _options(self, kind: Kind, model: str | None = None) -> TranslationOptions:
         """Return the options for a kind of body; the capabilities may depend on the model."""
@@ -97,6 +99,7 @@ class OfflineTranslator:
             policy=self.policy,
             # A body in the target's dialect is changed only to fit a backend's capabilities.
             rewrite=self.capabilities.rewrites(model),
+            max_choices=self.max_choices,
         )
 
     def stream(self) -> ReplyTranslator:
@@ -215,6 +218,7 @@ def run(body: bytes) -> TranslateResult:
         policy=given.loss_policy,
         status=given.status,
         request=request,
+        max_choices=MAX_CHOICES,
     )
     if given.stream is not None:
         return _translate_stream(translator, given.stream.encode())

@@ -44,6 +44,8 @@ from adapters.wire.error_body import error_object
 from adapters.wire.images import image_of
 
 _OBJECT = Decoder(dict[str, Raw])
+# The limit of `n` at OpenAI.
+_MAX_CHOICES = 128
 
 
 class CallStream(Struct, eq=False):
@@ -195,11 +197,15 @@ class StreamWriter(BaseStreamWriter):
         choice = self._choices.get(number)
         if choice is not None:
             return choice, []
+        # The openai package for Python requires that the choices begin in their order.
+        missing = [one for one in range(min(number, _MAX_CHOICES)) if one not in self._choices]
+        written = [frame for one in missing for frame in self._choice(one)[1]]
         field = self._context.reply_options.reasoning_field
         calls = self.calls_writer(self._frames, number, self._losses)
         reasoning = ReasoningWriter(self._frames, number, field, self._losses)
         choice = self._choices[number] = ChoiceWriter(self._frames, number, calls, reasoning)
-        return choice, [self._frames.chunk(number, {"role": "assistant", "content": ""})]
+        begin = self._frames.chunk(number, {"role": "assistant", "content": ""})
+        return choice, [*written, begin]
 
     def open(self, event: Opened) -> list[bytes]:
         """Begin a block."""

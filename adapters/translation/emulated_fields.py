@@ -11,6 +11,22 @@ _STOP_TOO_LONG = (
     "the backend does not support stop sequences; its reply can be cut at no more than"
     f" {MAX_SEQUENCES} of at most {MAX_SEQUENCE_LENGTH} characters each"
 )
+_CHOICES_EMULATED = "the backend gives one choice; the request is sent once for each"
+_SEED_CHANGED = "increased by one for each choice, because equal seeds give equal choices"
+
+
+def without_choices(request: Request, limit: int, losses: Losses, *, seeds: bool) -> Request:
+    """Return the request for one choice, which will be sent once for each.
+
+    `seeds`: whether the backend accepts a seed.
+    """
+    if (request.choices or 1) > limit:
+        reason = f"the backend gives one choice; the request can be sent for at most {limit}"
+        losses.dropped("choices", reason, "meaning")
+    losses.changed("choices", _CHOICES_EMULATED)
+    if seeds and any(extra.name == "seed" for extra in request.extras):
+        losses.changed("seed", _SEED_CHANGED)
+    return replace(request, choices=None)
 
 
 def without_stop(request: Request, losses: Losses) -> Request:

@@ -16,7 +16,7 @@ from adapters.dialect import translate_error_param
 from adapters.ir.types import Error
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Loss
-from adapters.translation.request import BackendRequest
+from adapters.translation.request import BackendRequest, TranslationOptions
 from adapters.wire.extra_fields import MINOR_FIELDS
 from adapters.wire.json_object import RequestBody
 
@@ -29,8 +29,6 @@ OPTIONAL_FIELDS: Final = MINOR_FIELDS | {
     "stream_options.include_usage",
     "text.verbosity",
 }
-# Fields whose effect is produced in the reply if `Capabilities.unsupported_fields` has them.
-EMULATED_FIELDS: Final = frozenset(("stop",))
 
 _REASON: Final = "the backend rejects this field; it is left out"
 _MAX_MESSAGE_LENGTH: Final = 4000
@@ -69,18 +67,23 @@ _INDEX: Final = re.compile(r"\[(\w*)\]")
 _CAMEL_CASE: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
-def refused_fields(error: Error, body: bytes) -> frozenset[str]:
+def emulated_fields(options: TranslationOptions) -> frozenset[str]:
+    """Return the fields without which a request has the same effect, if it is translated."""
+    return frozenset(("stop", "n") if options.max_choices > 1 else ("stop",))
+
+
+def refused_fields(error: Error, request: BackendRequest) -> frozenset[str]:
     """Return the fields of a request that a backend refuses, if the request can do without them.
 
     If the backend also refuses a field that is required, none is returned.
     """
     try:
-        fields = _FIELDS.decode(body)
+        fields = _FIELDS.decode(request.body)
     except DECODE_ERRORS:
         return frozenset()
     refused = {path for path in _refused_paths(error) if _contains(fields, path)}
-    removable = refused <= (OPTIONAL_FIELDS | EMULATED_FIELDS)
-    return frozenset(refused) if removable else frozenset()
+    removable = OPTIONAL_FIELDS | emulated_fields(request.reply_plan.options)
+    return frozenset(refused) if refused <= removable else frozenset()
 
 
 def _refused_paths(error: Error) -> Iterator[str]:

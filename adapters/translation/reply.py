@@ -26,6 +26,7 @@ from adapters.text_tools.formats import formats_with_channels
 from adapters.text_tools.reasoning_stage import ReasoningCallFinder
 from adapters.text_tools.stage import TextToolCallParser
 from adapters.tool_emulation import CallDowngrader, CallRestorer, CustomInput
+from adapters.translation.choice_streams import ChoicesStream
 from adapters.translation.repair import RepairedStream
 from adapters.translation.request import (
     ReplyPlan,
@@ -119,8 +120,6 @@ def invalid_reply(error: InvalidRequestError) -> InvalidReplyError:
 _FIRST_ERROR: Final = 400
 # In the names of all fields with calls.
 _CALLS: Final = b"_call"
-# The length of the beginning by which a stream is distinguished from a JSON body.
-_SNIFFED_BYTES: Final = 64
 
 
 class ReplyTranslator:
@@ -150,7 +149,7 @@ class ReplyTranslator:
         # The received bytes of a body that is not a stream.
         self._body: list[bytes] = []
         # The backend's stream, and the objects that make a stream or a whole reply of it.
-        self._stream: ReplyStream | None = None
+        self._stream: ReplyStream | ChoicesStream | None = None
         self._writer: BaseStreamWriter | None = None
         self._collector: ReplyCollector | None = None
         self._recorder: ReplyRecorder | None = None
@@ -172,7 +171,7 @@ class ReplyTranslator:
             if self._recorder is not None:
                 self._recorder.feed(sent)
             return sent
-        if not self._body and self._status < _FIRST_ERROR and is_stream(data[:_SNIFFED_BYTES]):
+        if not self._body and self._status < _FIRST_ERROR and is_stream(data):
             # The content type is not reliable, so the first bytes decide.
             self._open_stream()
             return self.feed(data)
@@ -222,12 +221,15 @@ class ReplyTranslator:
         return self._writer
 
     def _make_stages(self) -> list[Stage]:
-        stages = reply_stages(self.plan, self._context)
+        return self._collect_results(reply_stages(self.plan, self._context))
+
+    def _collect_results(self, stages: list[Stage]) -> list[Stage]:
+        """Return stages, which add what they find to that of this translator."""
         for stage in stages:
             if isinstance(stage, CallRestorer):
-                self.custom_inputs = stage.custom_inputs
+                stage.custom_inputs = self.custom_inputs
             elif isinstance(stage, ReasoningCapture):
-                self.reasoning = stage.sealed_by_call
+                stage.sealed_by_call = self.reasoning
         return stages
 
     @property
@@ -239,7 +241,7 @@ class ReplyTranslator:
     def finished(self) -> bool:
         """Whether the reply is complete; usage and the end of the stream may still follow."""
         stream = self._stream
-        return stream is not None and (stream.outcome is not None or stream.reader.finished)
+        return stream is not None and stream.finished
 
     @property
     def ended(self) -> bool:
@@ -304,7 +306,7 @@ class ReplyTranslator:
 
     # Streams
 
-    def _stream_end(self, stream: ReplyStream, *, started: bool) -> ReplyEnd:
+    def _stream_end(self, stream: ReplyStream | ChoicesStream, *, started: bool) -> ReplyEnd:
         """Return the end of a stream, or an HTTP error if nothing was sent."""
         if self._collector is not None and self._collector.reply is not None:
             return self._reply_end(self._collector.reply)

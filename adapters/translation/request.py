@@ -24,7 +24,7 @@ from adapters.reasoning.policy import REMOVED_REASONING_REASON, ReasoningPolicy
 from adapters.reasoning.sealed import Sealer
 from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
 from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, ToolRegistry, emulate_tools
-from adapters.translation.emulated_fields import without_stop
+from adapters.translation.emulated_fields import without_choices, without_stop
 from adapters.translation.fit import fit_to_capabilities, pair_tool_calls
 from adapters.translation.settings_updates import apply_settings_updates
 from adapters.wire.error_body import Redact
@@ -59,6 +59,9 @@ class TranslationOptions(Struct, frozen=True):
     redact: Redact | None = None
     # Return the whole reply at the end of a stream, for the store.
     keep_reply: bool = False
+    # The maximum number of choices for which a request is sent several times, because the backend
+    # gives one. By default, requests for several choices are rejected.
+    max_choices: int = 1
 
     @property
     def passes_requests(self) -> bool:
@@ -85,6 +88,11 @@ class TranslationOptions(Struct, frozen=True):
     def repairs_replies(self) -> bool:
         """Whether replies are repaired if they are not translated."""
         return self.repair and self.client.repairs
+
+    def repeats(self, request: Request) -> bool:
+        """Whether a request is sent once for each of its choices."""
+        several = request.choices is not None and request.choices > 1 < self.max_choices
+        return several and not self.passes_requests and not self.accepts("choices")
 
     def reasoning_policy(self) -> ReasoningPolicy:
         """Return the policy for reasoning between these two sides."""
@@ -128,6 +136,8 @@ class ReplyPlan(Struct, frozen=True):
     backend_streams: bool
     # Whether the bytes of the reply are forwarded unchanged.
     passthrough: bool
+    # How often the request is sent; each reply is one choice if it is more than once.
+    requests: int = 1
 
 
 def plan_reply(
@@ -162,7 +172,9 @@ def _replies_pass(options: TranslationOptions, request: Request, registry: ToolR
     capabilities = options.capabilities
     if options.final_stage is not None or capabilities.think_tags:
         return False
-    if text_formats(capabilities) or registry.has_emulated or options.emulates_stop(request):
+    if text_formats(capabilities) or registry.has_emulated:
+        return False
+    if options.emulates_stop(request) or options.repeats(request):
         return False
     if options.repairs_replies:
         # Calls that the request does not allow are removed.
@@ -313,6 +325,7 @@ def _plan_translated(
         client_streams,
         backend_streams,
         passthrough=same and _replies_pass(options, request, emulated.registry),
+        requests=(request.choices or 1) if options.repeats(request) else 1,
     )
 
 
@@ -359,6 +372,11 @@ def _without_emulated_fields(
     request: Request, options: TranslationOptions, losses: Losses
 ) -> Request:
     """Return the request without the fields whose effect is produced in the reply."""
+    if options.repeats(request):
+        seeds = options.accepts("seed")
+        request = without_choices(request, options.max_choices, losses, seeds=seeds)
+    elif request.choices == 1 and not options.accepts("choices"):
+        request = replace(request, choices=None)
     return without_stop(request, losses) if options.emulates_stop(request) else request
 
 

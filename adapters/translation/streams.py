@@ -1,7 +1,7 @@
 """Streams of replies, which are translated, forwarded, or collected into a whole reply."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -22,6 +22,18 @@ from adapters.wire.error_body import redact_errors, redact_frame, redact_text
 # The events that end a stream.
 LAST_EVENTS = (Finished, Failed)
 _IN_STORED_REPLY: Final = "in the stored completion"
+
+
+class EventWriter(Protocol):
+    """Writes the events of a reply."""
+
+    def feed(self, event: Event, /) -> list[bytes]:
+        """Write one event."""
+        ...
+
+    def keep_alive(self) -> list[bytes]:
+        """Return the frames of a heartbeat."""
+        ...
 
 
 class ReplyCollector:
@@ -104,6 +116,11 @@ class _BackendStream:
         # Whether the reply ended at a stop sequence, before the backend's stream.
         self.cut = False
 
+    @property
+    def finished(self) -> bool:
+        """Whether the reply is complete; usage and the end of the stream may still follow."""
+        return self.outcome is not None or self.reader.finished
+
 
 class TranslatedStream(_BackendStream):
     """A stream in another dialect, or one that becomes a whole reply."""
@@ -113,7 +130,7 @@ class TranslatedStream(_BackendStream):
         plan: ReplyPlan,
         reader_context: ReplyContext,
         stages: list[Stage],
-        writer: BaseStreamWriter | ReplyCollector,
+        writer: EventWriter,
     ) -> None:
         super().__init__(plan, reader_context)
         self._pipeline = Pipeline(*stages)

@@ -56,6 +56,8 @@ StateUrl = Annotated[
         description='"sqlite:FILE", "postgresql://…" or "memory:"',
     ),
 ]
+# The default of `max_choices`, which the dry run uses too.
+MAX_CHOICES = 8
 # A database within the process, lost when the process ends.
 MEMORY_URL = "memory:"
 
@@ -164,6 +166,8 @@ class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     proxy: Url | None = None
     tls: TlsConfig = TlsConfig()
     max_connections: PositiveInt = 1000
+    # The maximum number of requests for one with several choices, if the backend gives one choice.
+    max_choices: PositiveInt = MAX_CHOICES
     # None for the general settings.
     timeouts: TimeoutConfig | None = None
     retries: RetryConfig | None = None

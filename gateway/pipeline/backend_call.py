@@ -22,7 +22,7 @@ from adapters.translation.encrypted_reasoning import (
     rejects_encrypted_items,
     without_encrypted_reasoning,
 )
-from adapters.translation.refused_fields import EMULATED_FIELDS, leave_out, refused_fields
+from adapters.translation.refused_fields import emulated_fields, leave_out, refused_fields
 from adapters.wire.error_body import CONTEXT_OVERFLOW
 from gateway.backends.client import BackendClient, read_error_response, rejects_encrypted_reasoning
 from gateway.backends.routing import Route
@@ -37,7 +37,9 @@ from gateway.http.request_body import ParsedRequest
 from gateway.http.sinks import ReplySink
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
+from gateway.pipeline.choice_requests import ChoiceRequests
 from gateway.pipeline.persistence import CompletionSaver, Saver, without_stored_fields
+from gateway.pipeline.responses import SUCCESS, is_stream, response_body, response_chunks
 from gateway.pipeline.stored_reasoning import ReasoningOrigin, find_reasoning
 from gateway.turns.turn import Turn
 
@@ -52,8 +54,6 @@ _REJECTED = frozenset(
 )
 # The limit of the fields that are left out because a backend rejected them in earlier attempts.
 _MAX_LEFT_OUT = 16
-# Not only 200, because some frameworks reply to every POST with 201 by default.
-_SUCCESS = frozenset((200, 201, 202, 203))
 
 
 class PendingRequest(Struct, frozen=True):
@@ -148,18 +148,24 @@ async def _call_backend(
     if app.tracer is not None:
         forwarded = forwarded | app.tracer.start_span(record)
     headers = backend.request_headers(forwarded, pending.principal)
-    response = await backend.post(
-        sent.body, headers, monitor, streams=sent.reply_plan.backend_streams
-    )
+    plan, requests = sent.reply_plan, None
+    if plan.requests > 1:
+        requests = ChoiceRequests(sent, backend, headers, monitor)
+        response = await requests.first_response()
+    else:
+        response = await backend.post(sent.body, headers, monitor, streams=plan.backend_streams)
     if response.status_code in _REJECTED:
         monitor.expect_more()
         response = await read_error_response(response)
         following = _next_attempt(attempt, sent, response, opened, route, model)
         if following is not None:
             return await _call_backend(app, pending, prepared, route, monitor, following)
-    elif attempt.left_out and response.status_code in _SUCCESS:
+    elif attempt.left_out and response.status_code in SUCCESS:
         _note_refused_fields(attempt, backend, model, record)
-    return await _open_exchange(pending, response, sent.reply_plan, losses, origin)
+    exchange = await _open_exchange(pending, response, plan, losses, origin)
+    if requests is None or response.status_code not in SUCCESS:
+        return exchange
+    return replace(exchange, body=requests, chunks=aiter(requests), reply=requests.reply)
 
 
 def _reasoning_origin(pending: PendingRequest, backend: BackendClient) -> ReasoningOrigin:
@@ -184,7 +190,7 @@ async def _translate(
         )
     refused = attempt.left_out | backend.refused_fields.of(model)
     options = _translation_options(app, pending, opened, backend, attempt)
-    if emulated := refused & EMULATED_FIELDS & body.fields.keys():
+    if emulated := refused & emulated_fields(options) & body.fields.keys():
         options = options.without_fields(emulated)
     read = read_client_request(body, options)
     stored = await find_reasoning(app, read, origin)
@@ -218,7 +224,7 @@ def _next_attempt(
     ):
         backend.note_reasoning_error(model, body)
         return replace(attempt, seals_reasoning=False)
-    refused = refused_fields(error, sent.body)
+    refused = refused_fields(error, sent)
     if not refused or len(attempt.left_out | refused) > _MAX_LEFT_OUT:
         return None
     return replace(attempt, left_out=attempt.left_out | refused)
@@ -273,6 +279,7 @@ def _translation_options(
         final_stage=opened.final_stage,
         redact=backend.redact,
         keep_reply=isinstance(pending.saver, CompletionSaver),
+        max_choices=backend.config.max_choices,
     )
 
 
@@ -284,25 +291,18 @@ async def _open_exchange(
     origin: ReasoningOrigin,
 ) -> Exchange:
     backend = origin.backend
-    headers, status, body = backend.headers_of(response), response.status_code, response.stream
-    if status not in _SUCCESS and not HTTPStatus.BAD_REQUEST <= status <= _LAST_STATUS:
+    headers, status = backend.headers_of(response), response.status_code
+    if status not in SUCCESS and not HTTPStatus.BAD_REQUEST <= status <= _LAST_STATUS:
         await response.aclose()
         why = f"unexpected status {status}"
         raise InvalidReplyError(None, f"the backend {backend.name} sent an invalid reply: {why}")
-    if not isinstance(body, httpx.AsyncByteStream):
-        raise TypeError("a response of an asynchronous transport has an asynchronous stream")
     pending.sink.record.request_id = headers.get("x-request-id")
-    # A backend may ignore the requested form, so the content type decides.
-    content_type = headers.get("content-type", "").lower()
-    streamed = "event-stream" in content_type or (
-        plan.backend_streams and "json" not in content_type
-    )
+    streamed = is_stream(headers.get("content-type", ""), requested=plan.backend_streams)
     return Exchange(
         backend,
         status,
-        body,
-        # Without compression, reading the body directly costs less than with httpx.
-        response.aiter_bytes() if "content-encoding" in headers else aiter(body),
+        response_body(response),
+        response_chunks(response, compressed="content-encoding" in headers),
         ReplyTranslator(plan, status=status, streamed=streamed),
         client_headers(headers),
         losses,

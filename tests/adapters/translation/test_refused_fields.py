@@ -5,18 +5,20 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import adapters
 from adapters.dialect import Dialect
 from adapters.translation.refused_fields import (
-    EMULATED_FIELDS,
     OPTIONAL_FIELDS,
+    emulated_fields,
     leave_out,
     refused_fields,
 )
 from tests.judges.reading import JsonObject
 from tests.judges.samples import encoded
 
+CHAT = adapters.get_dialect("chat")
 MESSAGES = [{"role": "user", "content": "hi"}]
 REQUEST: JsonObject = {
     "model": "m",
@@ -35,6 +37,7 @@ REQUEST: JsonObject = {
     "stop": ["END"],
     "invented": 1,
 }
+SENT = adapters.translate_request(REQUEST, client="chat", backend="chat")
 
 
 def openai_error(message: str, param: str | None = None, code: str | None = None) -> JsonObject:
@@ -130,22 +133,29 @@ WORDINGS: list[tuple[JsonObject, set[str]]] = [
 
 @pytest.mark.parametrize(("error", "expected"), WORDINGS)
 def test_refused_field_is_found(error: JsonObject, expected: set[str]) -> None:
-    read = adapters.get_dialect("chat").read_error(400, encoded(error))
-    assert refused_fields(read, encoded(REQUEST)) == expected
+    read = CHAT.read_error(400, encoded(error))
+    assert refused_fields(read, SENT) == expected
 
 
 def test_request_that_is_not_an_object_has_no_refused_fields() -> None:
-    error = adapters.get_dialect("chat").read_error(400, b"Unknown parameter: 'store'")
-    assert refused_fields(error, b"[1]") == set()
-    assert refused_fields(error, b'{"store":true}') == {"store"}
-    assert refused_fields(error, b'{"store":') == set()
+    error = CHAT.read_error(400, b"Unknown parameter: 'store'")
+    assert refused_fields(error, replace(SENT, body=b"[1]")) == set()
+    assert refused_fields(error, replace(SENT, body=b'{"store":true}')) == {"store"}
+    assert refused_fields(error, replace(SENT, body=b'{"store":')) == set()
+
+
+def test_several_choices_can_be_requested_one_by_one_if_that_is_allowed() -> None:
+    error = CHAT.read_error(400, encoded(openai_error("Unknown parameter: 'n'.")))
+    sent = replace(SENT, body=encoded({**REQUEST, "n": 2}))
+    assert refused_fields(error, sent) == set()
+    options = replace(SENT.reply_plan.options, max_choices=2)
+    allowed = replace(sent, reply_plan=replace(SENT.reply_plan, options=options))
+    assert refused_fields(error, allowed) == {"n"}
 
 
 def test_long_message_is_read_in_little_time() -> None:
-    error = adapters.get_dialect("chat").read_error(
-        400, encoded(openai_error("unknown parameter: " + "a, " * 100_000))
-    )
-    assert refused_fields(error, encoded(REQUEST)) == set()
+    error = CHAT.read_error(400, encoded(openai_error("unknown parameter: " + "a, " * 100_000)))
+    assert refused_fields(error, SENT) == set()
 
 
 # Requests without the fields
@@ -196,7 +206,7 @@ def test_field_that_the_client_did_not_set_is_only_adapted() -> None:
 
 def test_fields_that_change_the_request_are_never_left_out() -> None:
     required = {"messages", "input", "model", "tools", "tool_choice", "response_format", "stream"}
-    assert not required & (OPTIONAL_FIELDS | EMULATED_FIELDS)
+    assert not required & (OPTIONAL_FIELDS | emulated_fields(SENT.reply_plan.options))
     assert left_out("chat", "chat", REQUEST, *required) == (REQUEST, [])
 
 
