@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 ToolChoiceWord = Literal["auto", "none", "required", "named"]
-CallIdFormat = Literal["any", "alphanumeric_9"]
+CallIdFormat = Literal["any", "alphanumeric_9", "functions_name_number", "name_number"]
 TextFormat = Literal[
     "hermes",
     "qwen3_coder",
@@ -76,6 +76,13 @@ class Capabilities(Struct, frozen=True):
     # the nearest one, or is dropped if the list is empty. An unknown effort is passed on: it may be
     # newer than this code.
     reasoning_efforts: tuple[str, ...] | None = None
+    # Thinks, unless that is switched off.
+    thinks_by_default: bool = False
+    # The field of Chat that switches thinking off, for the effort "none"
+    # (https://github.com/BerriAI/litellm/issues/10938). Other efforts do not set it.
+    thinking_switch: Literal[
+        "reasoning_effort", "thinking", "enable_thinking", "chat_template_kwargs"
+    ] = "reasoning_effort"
 
     # Tools and calls
 
@@ -112,16 +119,33 @@ class Capabilities(Struct, frozen=True):
     # The tool choices besides `allowed_tools` that it accepts. Servers of open models often cannot
     # force a call.
     tool_choices: tuple[ToolChoiceWord, ...] = ("auto", "none", "required", "named")
+    # The tool choices that it accepts while its model thinks; None if thinking makes no difference
+    # (https://github.com/deepseek-ai/DeepSeek-V3/issues/1376).
+    tool_choices_while_thinking: tuple[ToolChoiceWord, ...] | None = None
+    # Switch thinking off for a request that forces a call, instead of giving up the choice.
+    forced_choice_disables_thinking: bool = False
     # Ignores tools if the request has no tool choice, so "auto" is sent.
     explicit_tool_choice: bool = False
     # Accepts `parallel_tool_calls` (https://github.com/evalstate/fast-agent/issues/279).
     parallel_tool_calls: bool = True
     # The format of call ids. "alphanumeric_9": nine letters or digits, as Mistral's template
-    # requires (https://github.com/langchain-ai/langchain/issues/24668).
+    # requires (https://github.com/langchain-ai/langchain/issues/24668). The other two count the
+    # calls of the conversation from 0, `functions.get_time:0` or `get_time_0`: models that were
+    # trained with such ids write broken calls after others
+    # (https://github.com/vybestack/llxprt-code/issues/712).
     call_id_format: CallIdFormat = "any"
+    # The minimum length of call ids (https://github.com/farion1231/cc-switch/issues/7156). Shorter
+    # ones in the history are hashed.
+    min_call_id_length: Annotated[int, Meta(ge=0, le=32)] = 0
     # Fails if arguments in the history are not a JSON object, in that turn and all later ones
     # (https://github.com/BerriAI/litellm/issues/33678). Such arguments are wrapped in an object.
     json_arguments_required: bool = False
+    # The keywords that it accepts in JSON schemas; None for all. Others are rewritten or removed
+    # (https://github.com/zed-industries/zed/issues/44875).
+    schema_keywords: tuple[str, ...] | None = None
+    # Sends the arguments of calls in pieces only if the request has `tool_stream`
+    # (https://github.com/zai-org/GLM-4/issues/800).
+    tool_stream: bool = False
     # Accepts `web_search_options`, the only hosted tool of Chat.
     web_search_options: bool = False
 
@@ -140,6 +164,9 @@ class Capabilities(Struct, frozen=True):
     penalties: bool = False
     # How it accepts a schema for the reply: as `json_schema`, within `json_object`, or not at all.
     json_schema: Literal["native", "json_object", "unsupported"] = "native"
+    # Can still call tools if the reply must have a format; otherwise the format is described in the
+    # instructions while a call is possible (https://github.com/vllm-project/vllm/issues/39929).
+    format_with_tools: bool = True
     # Request fields of its dialect that it rejects; they are dropped. Without `stop`, replies are
     # cut at stop sequences; without `n`, the gateway sends a request once for each choice.
     unsupported_fields: tuple[str, ...] = ()
@@ -150,8 +177,11 @@ class Capabilities(Struct, frozen=True):
 
     # The reply
 
-    # Whether it streams on request, always or never. Clients receive what they requested.
-    streaming: Literal["both", "only", "never"] = "both"
+    # Whether it streams on request, always or never. "only_while_thinking": it rejects requests for
+    # whole replies while its model thinks
+    # (https://github.com/musistudio/claude-code-router/issues/948). Clients receive what they
+    # requested.
+    streaming: Literal["both", "only", "never", "only_while_thinking"] = "both"
     # Accepts `stream_options`.
     stream_options: bool = True
     # Writes its reasoning in `<think>` at the start of the text.

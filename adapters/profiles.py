@@ -39,7 +39,11 @@ VLLM = replace(
     # A server that was started with tools runs these. Namespaces are not listed: it rejects them,
     # or flattens the names in its reply.
     tool_types=("mcp", "code_interpreter", "web_search"),
+    # Every version reads this; an effort "none" is new.
+    thinking_switch="chat_template_kwargs",
     json_arguments_required=True,
+    # Its decoder follows the format from the first token on, which excludes calls.
+    format_with_tools=False,
     count_tokens="vllm",
     extra_fields=(
         "top_k",
@@ -122,6 +126,11 @@ DEEPSEEK = replace(
     reasoning_field="reasoning_content",
     reasoning_required=True,
     reasoning_items="text",
+    # "Thinking mode does not support this tool_choice". Whether that includes "auto", its default,
+    # is disputed.
+    thinks_by_default=True,
+    thinking_switch="thinking",
+    tool_choices_while_thinking=("none",),
     # It accepts only `json_object`.
     json_schema="unsupported",
     extra_fields=("thinking",),
@@ -187,6 +196,135 @@ BEDROCK = replace(
     strict_tools=False,
 )
 
+GEMINI = replace(
+    GENERIC,
+    custom_tools=False,
+    allowed_tools=False,
+    strict_tools=False,
+    parallel_tool_calls=False,
+    # It rejects all other keywords: 'Unknown name "$schema"'. It accepts `format` only with few
+    # values.
+    schema_keywords=(
+        "anyOf",
+        "default",
+        "description",
+        "enum",
+        "example",
+        "items",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minProperties",
+        "minimum",
+        "nullable",
+        "pattern",
+        "properties",
+        "propertyOrdering",
+        "required",
+        "title",
+        "type",
+    ),
+    reasoning_efforts=("none", "minimal", "low", "medium", "high"),
+    # It rejects fields that it does not know.
+    message_names=False,
+    unsupported_fields=(
+        "frequency_penalty",
+        "logit_bias",
+        "metadata",
+        "moderation",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+        "verbosity",
+    ),
+    extra_fields=("extra_body",),
+)
+
+KIMI = replace(
+    GENERIC,
+    custom_tools=False,
+    allowed_tools=False,
+    # The models were trained with these ids, counted over the whole conversation.
+    call_id_format="functions_name_number",
+    # "thinking is enabled but reasoning_content is missing in assistant tool call message".
+    reasoning_field="reasoning_content",
+    reasoning_required=True,
+    reasoning_items="text",
+    thinks_by_default=True,
+    thinking_switch="thinking",
+    # It rejects other choices while it thinks.
+    tool_choices_while_thinking=("auto", "none"),
+    # Thinking is on or off.
+    reasoning_efforts=(),
+    max_tokens_field="max_tokens",
+    extra_fields=("thinking",),
+)
+
+MINIMAX = replace(
+    GENERIC,
+    custom_tools=False,
+    allowed_tools=False,
+    # Thinking is on or off; an effort has no effect.
+    reasoning_efforts=(),
+    thinks_by_default=True,
+    thinking_switch="thinking",
+    # Without this field, its reasoning is a part of the text. It is sent back as it was received.
+    extra_body={"reasoning_split": True},
+    reasoning_field="reasoning_details",
+    reasoning_items="text",
+    extra_fields=("thinking", "reasoning_split"),
+)
+
+GLM = replace(
+    GENERIC,
+    custom_tools=False,
+    allowed_tools=False,
+    # According to its documentation, it has no other choice.
+    tool_choices=("auto",),
+    tool_stream=True,
+    # Most models only switch thinking on or off.
+    reasoning_efforts=(),
+    thinks_by_default=True,
+    thinking_switch="thinking",
+    reasoning_field="reasoning_content",
+    reasoning_items="text",
+    max_tokens_field="max_tokens",
+    extra_fields=("thinking", "tool_stream", "do_sample"),
+)
+
+XAI = replace(
+    GENERIC,
+    custom_tools=False,
+    allowed_tools=False,
+    # "Model X does not support parameter reasoningEffort", except some.
+    reasoning_efforts=(),
+    reasoning_field="reasoning_content",
+    # Models that reason reject these.
+    unsupported_fields=("frequency_penalty", "presence_penalty", "stop"),
+    extra_fields=("search_parameters",),
+)
+
+DASHSCOPE = replace(
+    GENERIC,
+    custom_tools=False,
+    allowed_tools=False,
+    # "enable_thinking must be set to false for non-streaming calls".
+    streaming="only_while_thinking",
+    thinks_by_default=True,
+    thinking_switch="enable_thinking",
+    reasoning_efforts=(),
+    reasoning_field="reasoning_content",
+    max_tokens_field="max_tokens",
+    extra_fields=("enable_thinking", "thinking_budget", "enable_search", "top_k"),
+)
+
 PROFILES: Mapping[str, Capabilities] = {
     "generic": GENERIC,
     "openai": OPENAI,
@@ -200,7 +338,41 @@ PROFILES: Mapping[str, Capabilities] = {
     "groq": GROQ,
     "openrouter": OPENROUTER,
     "bedrock": BEDROCK,
+    "gemini": GEMINI,
+    "kimi": KIMI,
+    "minimax": MINIMAX,
+    "glm": GLM,
+    "xai": XAI,
+    "dashscope": DASHSCOPE,
 }
 
 # The models of a profile that differ from its other models.
-MODEL_RULES: Mapping[str, tuple[ModelRule, ...]] = {}
+MODEL_RULES: Mapping[str, tuple[ModelRule, ...]] = {
+    "kimi": (
+        ModelRule("*k3*", {"call_id_format": "name_number"}),
+        # The first models do not think.
+        *(
+            ModelRule(pattern, {"thinks_by_default": False, "reasoning_required": False})
+            for pattern in ("*k2-0*", "*k2-instruct*", "*k2-turbo*")
+        ),
+    ),
+    "glm": (
+        ModelRule("*glm-5.2*", {"reasoning_efforts": ("high", "max")}),
+        # It always thinks.
+        ModelRule(
+            "*glm-5.3*",
+            {
+                "reasoning_efforts": ("low", "high", "max"),
+                "thinking_switch": "reasoning_effort",
+            },
+        ),
+    ),
+    "xai": (
+        ModelRule("*grok-3-mini*", {"reasoning_efforts": ("low", "high")}),
+        ModelRule("*grok-4.3*", {"reasoning_efforts": ("none", "low", "medium", "high")}),
+        ModelRule("*grok-4.5*", {"reasoning_efforts": ("low", "medium", "high")}),
+        ModelRule(
+            "*grok-4.20-multi-agent*", {"reasoning_efforts": ("low", "medium", "high", "xhigh")}
+        ),
+    ),
+}

@@ -30,6 +30,8 @@ from adapters.wire.json_object import read_fields
 
 ToolWithPath = tuple[Tool, str]
 
+_AUTO = ToolChoiceMode("auto")
+
 # The limit of OpenAI's APIs, which other servers have adopted.
 _USUAL_MAX_TOOLS = 128
 
@@ -83,6 +85,9 @@ def select_tools(request: Request, support: ToolSupport, losses: Losses) -> Sele
         selection = _select_allowed(request, selection, selection.choice, support, losses)
     if selection.choice is not None:
         selection = _approximate_choice(_check_choice(request, selection, losses), support, losses)
+    if selection.choice == _AUTO and "auto" not in support.choices:
+        losses.dropped("tool_choice", "auto is the default; not sent", "adapted")
+        return replace(selection, choice=None)
     if support.requires_choice and selection and selection.choice is None:
         return replace(selection, choice=ToolChoiceMode("auto"))
     return selection

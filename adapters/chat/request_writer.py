@@ -107,6 +107,9 @@ def _write_tools(
         if selection.choice is not None:
             wire["tool_choice"] = _write_choice(selection.choice)
         write_parallel_tool_calls(request, capabilities, losses, wire)
+        if request.stream and capabilities.tool_stream:
+            wire["tool_stream"] = True
+            losses.invented("tool_stream", "the backend streams arguments only with it", "adapted")
 
 
 def _write_tool(tool: ir.Tool, path: str, extras: ExtrasWriter, losses: Losses) -> Wire:

@@ -76,14 +76,14 @@ def describe_tools_in_prompt(request: Request, losses: Losses) -> Request:
         losses.changed("tool_choice", f"tool_choice is {reason}", "capability")
     if not parallel:
         losses.changed("parallel_tool_calls", f"parallel_tool_calls is {reason}", "capability")
-    return _with_instructions(text_request, _tools_prompt(tools, choice, parallel=parallel))
+    return add_instructions(text_request, _tools_prompt(tools, choice, parallel=parallel))
 
 
 _SEPARATOR = "\n\n"
 
 
-def _with_instructions(request: Request, text: str) -> Request:
-    """Append a text to the instructions or first system message, where models expect tools."""
+def add_instructions(request: Request, text: str) -> Request:
+    """Append a text to the instructions or the first system message."""
     if request.instructions:
         return replace(request, instructions=request.instructions + _SEPARATOR + text)
     match request.items:

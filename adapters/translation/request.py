@@ -24,9 +24,11 @@ from adapters.reasoning.policy import REMOVED_REASONING_REASON, ReasoningPolicy
 from adapters.reasoning.sealed import Sealer
 from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
 from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, ToolRegistry, emulate_tools
+from adapters.translation.call_ids import call_id_rule
 from adapters.translation.emulated_fields import without_choices, without_stop
 from adapters.translation.fit import fit_to_capabilities, pair_tool_calls
 from adapters.translation.settings_updates import apply_settings_updates
+from adapters.translation.thinking import fit_thinking, is_thinking
 from adapters.wire.error_body import Redact
 from adapters.wire.extra_body import add_extra_body, missing_fields
 from adapters.wire.json_object import RequestBody, parse_body
@@ -266,7 +268,7 @@ def write_backend_request(
     options, losses, capabilities = read.options, read.losses, read.options.capabilities
     backend_streams = client_streams = bool(read.request.stream)
     if capabilities.streaming != "both":
-        backend_streams = capabilities.streaming == "only"
+        backend_streams = _backend_streams(read.request, capabilities, options.backend)
     if client_streams and not backend_streams:
         losses.changed("stream", "streaming is not supported; the reply is sent at once")
     restored, requested = read.reasoning.restore(read.request, stored_reasoning or {}, losses)
@@ -282,7 +284,7 @@ def write_backend_request(
             losses,
             ends_open=ends_open,
             ids_matter=options.backend.has_call_ids and capabilities.tools == "native",
-            call_ids=capabilities.call_id_format,
+            call_ids=call_id_rule(capabilities.call_id_format, capabilities.min_call_id_length),
         )
     if ends_open and capabilities.alternating_roles:
         # Keep the assistant message at the end, which alternating roles do not allow.
@@ -297,11 +299,19 @@ def write_backend_request(
     return BackendRequest(written, tuple(losses), plan, requested)
 
 
+def _backend_streams(request: Request, capabilities: Capabilities, backend: Dialect) -> bool:
+    """Whether to request a stream of a backend that does not do both."""
+    if capabilities.streaming == "only_while_thinking":
+        return bool(request.stream) or is_thinking(request, capabilities, backend)
+    return capabilities.streaming == "only"
+
+
 def _write_fitted(
     request: Request, capabilities: Capabilities, backend: Dialect, losses: Losses
 ) -> bytes:
     """Write a request with only such values as the backend accepts, and with its fixed fields."""
     if capabilities is not GENERIC:
+        request, capabilities = fit_thinking(request, capabilities, backend, losses)
         request = fit_to_capabilities(request, capabilities, losses)
     written = backend.write_request(request, capabilities, losses)
     if capabilities.extra_body:

@@ -37,6 +37,8 @@ UNKNOWN_TO_SDK: dict[str, set[str]] = {
         "presence_penalty",
     },
     "chat-to-responses/chat-effort-unknown-word": {"effort"},
+    "chat-to-responses/chat-forced-choice-with-thinking-disabled": {"thinking"},
+    "chat-to-legacy/chat-forced-choice-with-thinking-disabled": {"thinking"},
     "chat-to-responses/chat-hosted-tool-forced": {"tool_choice"},
     "chat-to-legacy/chat-reasoning-details-in-history": {
         "extra_content",
@@ -46,14 +48,20 @@ UNKNOWN_TO_SDK: dict[str, set[str]] = {
     "chat-to-legacy/chat-unknown-fields": {
         *("cache_control", "chat_template_kwargs", "extra_body", "prefix", "timestamp", "top_k")
     },
+    "responses-to-chat/tool-stream": {"tool_stream"},
     "legacy-to-chat/legacy-unknown-fields": {"id", "returns", "session", "top_k"},
 } | {
     f"responses-to-{target}/{name}": fields
     for target in ("chat", "legacy")
     for name, fields in {
+        "effort-none-as-enable-thinking": {"enable_thinking"},
+        "effort-none-as-template-argument": {"chat_template_kwargs"},
+        "effort-none-as-thinking": {"thinking"},
         "effort-that-nobody-knows": {"reasoning_effort"},
         "extra-body-of-the-backend": {"chat_template_kwargs", "top_k"},
         "fields-that-the-backend-knows": {"chat_template_kwargs", "top_k"},
+        "forced-choice-switches-thinking-off": {"thinking"},
+        "forced-choice-without-thinking": {"thinking"},
         "json-schema-inside-json-object": {"schema"},
         "reasoning-replayed-as-details": {"reasoning_details"},
         "reasoning-replayed-everywhere": {"reasoning_content"},
