@@ -45,8 +45,9 @@ class Capabilities(Struct, frozen=True):
     # Rejects consecutive messages of the same role, a user message after a tool message, and an
     # assistant message at the end (https://github.com/mistralai/mistral-common/issues/169).
     alternating_roles: bool = False
-    # Accepts text as a list of parts; otherwise the parts are joined.
-    text_parts: bool = True
+    # Accepts text as a list of parts; otherwise the parts are joined. None: only from clients of
+    # its own dialect, because many servers accept only strings.
+    text_parts: bool | None = None
     # Accepts `name` in messages.
     message_names: bool = True
     # Accepts images and files in tool outputs, as the Responses API always does; otherwise they are
@@ -114,8 +115,9 @@ class Capabilities(Struct, frozen=True):
     max_deferred_tools: Annotated[int, Meta(ge=0)] | None = None
     # Report input of a custom tool that does not conform to its grammar.
     check_grammars: bool = False
-    # Accepts `allowed_tools` as a tool choice; otherwise only the listed tools are declared.
-    allowed_tools: bool = True
+    # Accepts `allowed_tools` as a tool choice; otherwise only the listed tools are declared. None:
+    # only on the Responses API, because few Chat servers know it.
+    allowed_tools: bool | None = None
     # The tool choices besides `allowed_tools` that it accepts. Servers of open models often cannot
     # force a call.
     tool_choices: tuple[ToolChoiceWord, ...] = ("auto", "none", "required", "named")
@@ -167,6 +169,9 @@ class Capabilities(Struct, frozen=True):
     # Can still call tools if the reply must have a format; otherwise the format is described in the
     # instructions while a call is possible (https://github.com/vllm-project/vllm/issues/39929).
     format_with_tools: bool = True
+    # Accepts request fields that are newer than legacy functions, on the legacy API; otherwise they
+    # are dropped, except those in `extra_fields`. None: only from clients of its own dialect.
+    newer_fields: bool | None = None
     # Request fields of its dialect that it rejects; they are dropped. Without `stop`, replies are
     # cut at stop sequences; without `n`, the gateway sends a request once for each choice.
     unsupported_fields: tuple[str, ...] = ()

@@ -300,6 +300,10 @@ class Dialect:
     # assistant message.
     reasoning: Literal["items", "message_field"]
     has_call_ids: bool
+    # Whether its servers may know only the request fields from before tools.
+    predates_tools: bool
+    # Whether its servers usually accept `allowed_tools` as a tool choice.
+    has_allowed_tools: bool
     # Whether the fields of a tool are in an inner object, and whether functions have `strict`.
     nests_tools: bool
     has_strict: bool

@@ -13,8 +13,10 @@ from adapters.capabilities import GENERIC, Capabilities, ModelRule
 OPENAI = Capabilities(
     # Its models prefer `developer` to `system`.
     developer_role=True,
-    # Chat accepts custom tools, too.
+    # Chat accepts custom tools and `allowed_tools`, too.
     custom_tools=True,
+    allowed_tools=True,
+    newer_fields=True,
     compaction=True,
     count_tokens="responses",
 )
@@ -82,7 +84,8 @@ LLAMA_CPP_PYTHON = replace(
     tool_choices=("auto", "none", "named"),
     # `max_completion_tokens` is ignored.
     max_tokens_field="max_tokens",
-    # It rejects `json_schema`.
+    # It ignores fields that it does not know, and rejects `json_schema`.
+    newer_fields=True,
     json_schema="json_object",
     # With tools and the choice "auto", it sends an empty stream.
     streaming="never",

@@ -81,7 +81,7 @@ class MessageWriter:
         self._losses = losses
         self._extras = extras_writer(losses, self.label)
         self._parts = PartWriter(
-            self.label, self._extras, losses, text_parts=capabilities.text_parts
+            self.label, self._extras, losses, text_parts=capabilities.text_parts is not False
         )
         self._instructions = request.instructions
         self._items = request.items_with_paths()
@@ -331,7 +331,7 @@ class MessageWriter:
             media.append({"type": "text", "text": self._output_label(call)})
             media += moved
         texts = tuple(part for part in parts if not is_media(part))
-        if is_single_text(texts) or (texts and not self._capabilities.text_parts):
+        if is_single_text(texts) or (texts and self._capabilities.text_parts is False):
             return self._parts.write_content(texts, f"{path}.output")
         return kept if kept or not moved else "The output is in the next user message."
 

@@ -78,7 +78,7 @@ def _write_tools(
     """
     support = ToolSupport(
         partial(supports_tool, capabilities=capabilities),
-        capabilities.allowed_tools,
+        bool(capabilities.allowed_tools),
         choices=capabilities.tool_choices,
         requires_choice=capabilities.explicit_tool_choice,
     )

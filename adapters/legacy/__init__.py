@@ -21,6 +21,7 @@ LEGACY = replace(
     matches=is_legacy,
     names=NAMES,
     has_call_ids=False,
+    predates_tools=True,
     nests_tools=False,
     has_strict=False,
     supports_tool=supports_tool,

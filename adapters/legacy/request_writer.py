@@ -33,6 +33,26 @@ NAMES = CHAT_NAMES | {
     "tools": "functions",
 }
 
+# The fields of Chat that were added together with tools, or later.
+_NEWER_FIELDS = (
+    "audio",
+    "logprobs",
+    "metadata",
+    "modalities",
+    "moderation",
+    "prediction",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "reasoning_effort",
+    "safety_identifier",
+    "seed",
+    "service_tier",
+    "store",
+    "stream_options",
+    "top_logprobs",
+    "verbosity",
+)
 _ENCODER = msgspec.json.Encoder()
 # Legacy functions have no `strict`.
 _WITHOUT_STRICT = Capabilities(strict_tools=False)
@@ -47,6 +67,10 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     if request.max_output_tokens is not None:
         wire["max_tokens"] = request.max_output_tokens
     extras_writer(losses, LABEL, capabilities.extra_fields).carry(request.extras, wire)
+    if capabilities.newer_fields is False:
+        newer = tuple(name for name in _NEWER_FIELDS if name not in capabilities.extra_fields)
+        reason = f"{LABEL} may not support this field"
+        drop_unsupported_fields(wire, newer, NAMES, losses, reason)
     drop_unsupported_fields(wire, capabilities.unsupported_fields, NAMES, losses)
     return _ENCODER.encode(wire)
 

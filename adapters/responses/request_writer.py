@@ -83,7 +83,7 @@ def _write_tools(
 ) -> None:
     support = ToolSupport(
         lambda tool: supports_tool(tool, capabilities),
-        capabilities.allowed_tools,
+        capabilities.allowed_tools is not False,
         allowed_tools_lists_hosted=True,
         visible=tuple(tools_visible_to_backend(items_with_tools(request), FAMILY)),
         choices=capabilities.tool_choices,

@@ -34,6 +34,7 @@ from adapters.tool_emulation.registry import (
     ToolIdentity,
     ToolRegistry,
     call_kind,
+    distinct_name,
     is_for_programs_only,
     is_valid_name,
     qualified_name,
@@ -57,6 +58,8 @@ from adapters.tool_emulation.tool_search import (
 from adapters.wire.json_object import read_fields
 
 ToolWithPath = tuple[Tool, str]
+# The kind, namespace and name by which a client knows a tool.
+_Owner = tuple[CallKind, str | None, str]
 
 
 class Declaration(Struct, frozen=True):
@@ -99,6 +102,8 @@ class _DeclarationReader:
         self._client_family = client_family
         self._backend = backend
         self._losses = losses
+        # The tools that have a name for the backend, by this name.
+        self._owners: dict[str, _Owner] = {}
 
     @cached_property
     def _supports_search(self) -> bool:
@@ -111,6 +116,10 @@ class _DeclarationReader:
     def read(self, request: Request, items: list[ToolsItem]) -> list[Declaration]:
         """Return the declarations of the `tools` field, then those from items of the history."""
         declarations: list[Declaration] = []
+        for tool in request.tools:
+            # A tool keeps a name that is its own.
+            if isinstance(tool, FunctionTool | CustomTool):
+                self._owners.setdefault(tool.name, (call_kind(tool), None, tool.name))
         for tool, path in request.tools_with_paths():
             typical = self._read_typical(tool, path)
             declarations += self._read(tool, path) if typical is None else (typical,)
@@ -162,14 +171,26 @@ class _DeclarationReader:
         if not self._supports_search:
             offered = _without_extra(offered, DEFER_LOADING)
         prefix = None if namespace is None else namespace.name
-        name = qualified_name(prefix, offered.name, self._backend.max_name_length)
-        if name != offered.name and namespace is None:
-            reason = f"the backend rejects this name; sent as {name}"
-            self._losses.changed(f"{path}.name", reason, "adapted")
+        name = self._backend_name((call_kind(tool), prefix, tool.name), path)
         described = offered if namespace is None else namespace.describe(offered)
         declared, kind = self._convert(described, name, path)
         entry = RegisteredTool(call_kind(tool), tool.name, prefix, tool, path, kind, name)
         yield Declaration(declared, path, entry, deferred=deferred)
+
+    def _backend_name(self, tool: _Owner, path: str) -> str:
+        """Return a name for the backend that no other tool has."""
+        _, namespace, own_name = tool
+        limit = self._backend.max_name_length
+        plain = name = qualified_name(namespace, own_name, limit)
+        while self._owners.setdefault(name, tool) != tool:
+            name = distinct_name(name, tool, limit)
+        if name != plain:
+            reason = f"another tool is named {plain}; sent as {name}"
+            self._losses.changed(f"{path}.name", reason, "adapted")
+        elif name != own_name and namespace is None:
+            reason = f"the backend rejects this name; sent as {name}"
+            self._losses.changed(f"{path}.name", reason, "adapted")
+        return name
 
     def _without_callers(self, tool: NamedTool, path: str) -> NamedTool | None:
         """Return a tool with `allowed_callers` only if supported; None if it is not callable."""
@@ -236,8 +257,9 @@ class _DeclarationReader:
             return Declaration(tool, path, RegisteredTool(kind, kind, None, tool, path, kind, kind))
         reason = f"{tool.kind} tools are not supported; declared as a function"
         self._losses.changed(path, reason, "adapted")
-        entry = RegisteredTool(kind, kind, None, tool, path, "function", kind)
-        return Declaration(function, path, entry)
+        name = self._backend_name((kind, None, kind), path)
+        entry = RegisteredTool(kind, kind, None, tool, path, "function", name)
+        return Declaration(replace(function, name=name), path, entry)
 
     def _read_search(self, tool: HostedTool, path: str) -> Iterator[Declaration]:
         if search_runs_on_client(tool, path):

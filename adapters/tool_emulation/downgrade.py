@@ -32,12 +32,14 @@ from adapters.tool_emulation.custom_tools import (
     unwrap_input,
     wrap_input,
 )
+from adapters.tool_emulation.generated_images import image_as_message
 from adapters.tool_emulation.registry import (
     CALLER,
     PROGRAMS,
     BackendToolSupport,
     RegisteredTool,
     ToolRegistry,
+    distinct_name,
     is_called_by_program,
     qualified_name,
 )
@@ -85,6 +87,8 @@ class HistoryEmulator:
                     converted = self._convert_call(item, path)
                 case ToolOutput():
                     converted = self._convert_output(item, path)
+                case OpaqueItem(kind="image_generation_call") if self._is_unsupported(item):
+                    converted = image_as_message(item, path, self._losses)
                 case OpaqueItem() if is_hoisted_tools_item(item, self._backend):
                     continue
                 case OpaqueItem() if self._is_unsupported(item):
@@ -112,7 +116,7 @@ class HistoryEmulator:
             self._call_ids[call.item_id] = call.call_id
         if is_called_by_program(call.extras):
             call = replace(call, extras=self._without_caller(call.extras, path))
-        entry = self._registry.by_client_name(call.name, call.namespace)
+        entry = self._registry.by_client_name(call.name, call.namespace, call.kind)
         if entry is not None:
             return self._convert_declared(call, entry, path)
         if self._backend.supports_call_kind(call.kind):
@@ -182,7 +186,11 @@ class HistoryEmulator:
         """Return the call of an undeclared tool with a name that the backend accepts."""
         if call.namespace is not None and self._backend.supports_hosted("namespace"):
             return call
-        name = qualified_name(call.namespace, call.name, self._backend.max_name_length)
+        limit = self._backend.max_name_length
+        name = qualified_name(call.namespace, call.name, limit)
+        if name != call.name and self._registry.has_backend_name(name):
+            # The name of a declared tool, which the model did not call here.
+            name = distinct_name(name, (call.kind, call.namespace, call.name), limit)
         if name != call.name:
             reason = f"the backend rejects this name; sent as {name}"
             self._losses.changed(f"{path}.name", reason, "adapted")

@@ -2,8 +2,8 @@
 
 Backends refuse names with dots, spaces or colons and names that are too long; see
 https://github.com/openai/codex/issues/8694. Such names are replaced by a fixed rule, so that they
-are the same in each request of a conversation. It is an error if two tools get the same name,
-because a call of one could run the other.
+are the same in each request of a conversation. If two tools get the same name, one of them gets a
+hash at its end.
 """
 
 import re
@@ -56,6 +56,12 @@ def sanitize_name(name: str, limit: int = DEFAULT_MAX_NAME_LENGTH) -> str:
         return valid
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
     return f"{valid[: limit - _HASH_DIGITS - 1]}_{digest}"
+
+
+def distinct_name(name: str, tool: tuple[object, ...], limit: int = DEFAULT_MAX_NAME_LENGTH) -> str:
+    """Return a name with a hash of the tool, for a tool whose name another one has."""
+    digest = sha256(repr(tool).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+    return f"{name[: limit - _HASH_DIGITS - 1]}_{digest}"
 
 
 def qualified_name(namespace: str | None, name: str, limit: int = DEFAULT_MAX_NAME_LENGTH) -> str:
@@ -323,6 +329,10 @@ class ToolRegistry:
         return {(entry.namespace, entry.name): entry for entry in self.entries}
 
     @cached_property
+    def _by_kind(self) -> dict[tuple[CallKind, str | None, str], RegisteredTool]:
+        return {(entry.kind, entry.namespace, entry.name): entry for entry in self.entries}
+
+    @cached_property
     def _by_qualified_name(self) -> dict[str, RegisteredTool]:
         return {entry.qualified_name: entry for entry in self.entries}
 
@@ -355,18 +365,29 @@ class ToolRegistry:
         name = resolve_undeclared_name(called, declared)
         return None if name is None else declared[name]
 
-    def by_client_name(self, name: str, namespace: str | None = None) -> RegisteredTool | None:
-        """Return the tool that a client names; the name may be qualified."""
-        entry = self._by_identity.get((namespace, name))
+    def by_client_name(
+        self, name: str, namespace: str | None = None, kind: CallKind | None = None
+    ) -> RegisteredTool | None:
+        """Return the tool that a client names; the name may be qualified.
+
+        The kind of a call decides between tools with equal names.
+        """
+        entry = None if kind is None else self._by_kind.get((kind, namespace, name))
+        if entry is None:
+            entry = self._by_identity.get((namespace, name))
         return self._by_qualified_name.get(name) if entry is None and namespace is None else entry
 
     def by_choice(self, choice: NamedToolChoice) -> RegisteredTool | None:
         """Return the tool of a choice, which may omit the namespace of a unique name."""
-        entry = self.by_client_name(choice.name, choice.namespace)
+        entry = self.by_client_name(choice.name, choice.namespace, choice.kind)
         if entry is not None or choice.namespace is not None:
             return entry
         entries = [one for one in self.entries if one.namespace and one.name == choice.name]
         return entries[0] if len(entries) == 1 else None
+
+    def has_backend_name(self, name: str) -> bool:
+        """Whether the backend knows a tool by this name, outside of namespaces."""
+        return (None, name) in self._by_backend_identity
 
     def has_unique_backend_name(self, entry: RegisteredTool) -> bool:
         """Whether no other tool has the same name at the backend, in any namespace."""

@@ -45,6 +45,7 @@ from adapters.wire.schema_keywords import fit_format_schema, fit_function_schema
 ItemWithPath = tuple[Item, str]
 
 _SEPARATOR: Final = "\n\n"
+_JOINED: Final = "text parts are joined to a string"
 # In ascending order.
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -53,8 +54,8 @@ def fit_to_capabilities(request: Request, capabilities: Capabilities, losses: Lo
     """Return the request with only such values as the backend accepts."""
     if capabilities.tools == "prompted":
         request = describe_tools_in_prompt(request, losses)
-    if not capabilities.format_with_tools and request.format is not None and request.tools:
-        request = _describe_format(request, request.format, losses)
+    if not capabilities.format_with_tools and _has_format(request) and _may_call(request):
+        request = describe_format(request, "the backend cannot call tools with it", losses)
     if capabilities.system_messages != "anywhere":
         request = merge_system_messages(request, capabilities.system_messages, losses)
     if capabilities.reasoning_efforts is not None and request.effort is not None:
@@ -136,6 +137,48 @@ def _is_plain(part: Part) -> bool:
     return isinstance(part, Text) and part.cache_breakpoint is None and not part.extras
 
 
+# Text parts
+
+
+def join_text_parts(request: Request, losses: Losses) -> Request:
+    """Return the request with texts instead of lists of texts, which every server accepts.
+
+    Lists with other parts, or with other fields than the text, stay as they are.
+    """
+    if not any(_has_text_parts(item) for item in request.items):
+        return request
+    items: list[Item] = []
+    for item, path in request.items_with_paths():
+        joined = item
+        if isinstance(item, Message) and _has_text_parts(item):
+            losses.changed(f"{path}.content", _JOINED, "adapted")
+            joined = replace(item, content=(_joined(item.content),))
+        elif isinstance(item, ToolOutput) and _has_text_parts(item):
+            losses.changed(f"{path}.output", _JOINED, "adapted")
+            joined = replace(item, output=(_joined(item.output),))
+        items.append(joined)
+    return replace(request, items=tuple(items))
+
+
+def _has_text_parts(item: Item) -> bool:
+    """Whether the content of an input item consists of several plain texts."""
+    match item:
+        case (
+            Message(role="user" | "system" | "developer", content=parts)
+            | ToolOutput(output=tuple(parts))
+        ):
+            return len(parts) > 1 and all(map(_is_plain, parts))
+        case _:
+            return False
+
+
+def _joined(parts: str | tuple[Part, ...]) -> Text:
+    """Join texts, each of which begins on a new line."""
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    lines = (text if text.endswith("\n") else f"{text}\n" for text in texts[:-1])
+    return Text("".join(lines) + texts[-1])
+
+
 # Other capabilities
 
 
@@ -191,16 +234,28 @@ def _without_schema(
 _FORMAT_PROMPT: Final = "A reply that is not a tool call must consist of one JSON object"
 
 
-def _describe_format(request: Request, format_: ResponseFormat, losses: Losses) -> Request:
-    """Describe the format of the reply in the instructions, if a call is possible."""
+def _has_format(request: Request) -> bool:
+    """Whether the reply must be JSON."""
+    return request.format is not None and request.format.kind != "text"
+
+
+def _may_call(request: Request) -> bool:
     choice = request.tool_choice
     excludes_calls = isinstance(choice, ToolChoiceMode | AllowedToolsChoice) and (
         choice.mode == "none"
     )
-    if format_.kind == "text" or excludes_calls:
+    return bool(request.tools) and not excludes_calls
+
+
+def describe_format(request: Request, reason: str, losses: Losses) -> Request:
+    """Describe the format of the reply in the instructions instead."""
+    format_ = request.format
+    if format_ is None:
         return request
-    reason = "the backend cannot call tools with it; described in the instructions"
-    losses.changed("format", reason, "capability")
+    if format_.kind == "text":
+        losses.dropped("format", "text is the default; not sent", "adapted")
+        return replace(request, format=None)
+    losses.changed("format", f"{reason}; described in the instructions", "capability")
     prompt = f"{_FORMAT_PROMPT}, without any other text."
     if format_.schema is not None:
         schema = bytes(format_.schema).decode()

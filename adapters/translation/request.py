@@ -26,7 +26,12 @@ from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
 from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, ToolRegistry, emulate_tools
 from adapters.translation.call_ids import call_id_rule
 from adapters.translation.emulated_fields import without_choices, without_stop
-from adapters.translation.fit import fit_to_capabilities, pair_tool_calls
+from adapters.translation.fit import (
+    describe_format,
+    fit_to_capabilities,
+    join_text_parts,
+    pair_tool_calls,
+)
 from adapters.translation.settings_updates import apply_settings_updates
 from adapters.translation.thinking import fit_thinking, is_thinking
 from adapters.wire.error_body import Redact
@@ -172,11 +177,9 @@ def plan_reply(
 def _replies_pass(options: TranslationOptions, request: Request, registry: ToolRegistry) -> bool:
     """Whether replies in the client's dialect can be forwarded unchanged."""
     capabilities = options.capabilities
-    if options.final_stage is not None or capabilities.think_tags:
+    if options.final_stage is not None or capabilities.think_tags or text_formats(capabilities):
         return False
-    if text_formats(capabilities) or registry.has_emulated:
-        return False
-    if options.emulates_stop(request) or options.repeats(request):
+    if registry.has_emulated or options.emulates_stop(request) or options.repeats(request):
         return False
     if options.repairs_replies:
         # Calls that the request does not allow are removed.
@@ -184,7 +187,10 @@ def _replies_pass(options: TranslationOptions, request: Request, registry: ToolR
     if request.parallel_tool_calls is False and options.backend.has_call_ids:
         # Backends may ignore this field: calls after the first one are removed.
         return False
-    return capabilities.allowed_tools or not isinstance(request.tool_choice, AllowedToolsChoice)
+    if not isinstance(request.tool_choice, AllowedToolsChoice):
+        return True
+    accepted = capabilities.allowed_tools
+    return options.backend.has_allowed_tools if accepted is None else accepted
 
 
 def text_formats(capabilities: Capabilities) -> tuple[TextFormat, ...]:
@@ -286,6 +292,8 @@ def write_backend_request(
             ids_matter=options.backend.has_call_ids and capabilities.tools == "native",
             call_ids=call_id_rule(capabilities.call_id_format, capabilities.min_call_id_length),
         )
+    if not same_dialect:
+        request, capabilities = _fit_to_other_dialect(request, capabilities, options, losses)
     if ends_open and capabilities.alternating_roles:
         # Keep the assistant message at the end, which alternating roles do not allow.
         capabilities = replace(capabilities, alternating_roles=False)
@@ -304,6 +312,21 @@ def _backend_streams(request: Request, capabilities: Capabilities, backend: Dial
     if capabilities.streaming == "only_while_thinking":
         return bool(request.stream) or is_thinking(request, capabilities, backend)
     return capabilities.streaming == "only"
+
+
+def _fit_to_other_dialect(
+    request: Request, capabilities: Capabilities, options: TranslationOptions, losses: Losses
+) -> tuple[Request, Capabilities]:
+    """Leave out what the client's dialect has, and the backend may not accept."""
+    backend = options.backend
+    if capabilities.text_parts is None and backend.reasoning == "message_field":
+        request = join_text_parts(request, losses)
+    if backend.predates_tools and capabilities.newer_fields is None:
+        capabilities = replace(capabilities, newer_fields=False)
+        if request.format is not None and "response_format" not in capabilities.extra_fields:
+            reason = "the legacy API may not support this field"
+            request = describe_format(request, reason, losses)
+    return request, capabilities
 
 
 def _write_fitted(
@@ -399,7 +422,7 @@ def _with_backend_settings(
         changes["model"] = model
     if plan.backend_streams != plan.client_streams:
         changes["stream"] = plan.backend_streams or None
-    if plan.backend_streams and options.capabilities.stream_options and not plan.passthrough:
+    if plan.backend_streams and _has_stream_options(options) and not plan.passthrough:
         # Request usage wherever possible; the writer sends it only if the client requested it.
         changes["include_usage"] = True
     if _needs_single_call(request, options):
@@ -410,6 +433,15 @@ def _with_backend_settings(
     if plan.request.store is None and same_dialect and options.client.stores_by_default:
         changes["store"] = True
     return replace(request, **changes) if changes else request
+
+
+def _has_stream_options(options: TranslationOptions) -> bool:
+    """Whether the backend accepts `stream_options`, which are newer than legacy functions."""
+    newer = options.capabilities.newer_fields
+    if newer is None:
+        newer = options.client is options.backend
+    known = newer or not options.backend.predates_tools
+    return known and options.capabilities.stream_options
 
 
 def _needs_single_call(request: Request, options: TranslationOptions) -> bool:

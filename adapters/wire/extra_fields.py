@@ -139,6 +139,19 @@ def read_token_counts(
     )
 
 
+# Fields that no model receives.
+_UNSEEN_FIELDS = frozenset(
+    (
+        "client_metadata",
+        "metadata",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "store",
+        "user",
+    )
+)
 # Fields with little influence on the reply, in the form of any dialect.
 MINOR_FIELDS = frozenset(
     (
@@ -172,7 +185,11 @@ MINOR_FIELDS = frozenset(
 
 
 def drop_unsupported_fields(
-    wire: dict[str, object], refused: tuple[str, ...], names: Mapping[str, str], losses: Losses
+    wire: dict[str, object],
+    refused: tuple[str, ...],
+    names: Mapping[str, str],
+    losses: Losses,
+    reason: str = "the backend does not support this field",
 ) -> None:
     """Drop the fields that the backend rejects; `names` are the dialect's names of IR fields."""
     for name in refused:
@@ -188,9 +205,14 @@ def drop_unsupported_fields(
             and wire_name.removeprefix(f"{name}.") in value
         ]
         same = [field for field, wire_name in names.items() if wire_name == name]
-        severity: Severity = "hint" if name in MINOR_FIELDS else "capability"
         for field in contained or same or [name]:
-            losses.dropped(field, "the backend does not support this field", severity)
+            losses.dropped(field, reason, _severity(name))
+
+
+def _severity(name: str) -> Severity:
+    if name in _UNSEEN_FIELDS:
+        return "adapted"
+    return "hint" if name in MINOR_FIELDS else "capability"
 
 
 def copy_present(request: Request, names: tuple[str, ...], wire: dict[str, object]) -> None:

@@ -16,6 +16,7 @@ from gateway.errors import (
     ResponseNotFoundError,
 )
 from gateway.store import RUNNING, ChainLink, Item, Page, Store, StoredTurn
+from gateway.turns.items import IMAGE_CALL
 from gateway.turns.state_fields import StateFields, read_reference
 
 _COMPACTION: Final = "compaction"
@@ -109,7 +110,10 @@ def append_output(items: list[Item], output: tuple[Item, ...]) -> None:
 async def resolve_item_references(
     store: Store, owner: str, items: list[Raw], history: tuple[Item, ...], path: str = "input"
 ) -> list[Raw | Item]:
-    """Replace references by the stored items that they refer to."""
+    """Replace references by the stored items that they refer to.
+
+    A generated image that is not stored stays as it is, because the backend may know it.
+    """
     references = ((index, read_reference(raw)) for index, raw in enumerate(items))
     wanted = {index: item_id for index, item_id in references if item_id is not None}
     if not wanted:
@@ -118,9 +122,10 @@ async def resolve_item_references(
     known |= await store.responses.find_items(owner, set(wanted.values()) - known.keys())
     resolved: list[Raw | Item] = list(items)
     for index, item_id in wanted.items():
-        if item_id not in known:
+        if item_id in known:
+            resolved[index] = known[item_id]
+        elif _head(items[index]).type != IMAGE_CALL:
             raise ItemNotFoundError(f"{path}[{index}]", item_id)
-        resolved[index] = known[item_id]
     return resolved
 
 

@@ -16,6 +16,7 @@ from gateway.store import Item
 
 _MESSAGE: Final = "message"
 REFERENCE: Final = "item_reference"
+IMAGE_CALL: Final = "image_generation_call"
 _TRIGGER: Final = "compaction_trigger"
 
 # Ids are parts of URLs, and the entries of an index have a maximum size.
@@ -29,7 +30,7 @@ _PREFIXES: Final = {
     "web_search_call": "ws_",
     "file_search_call": "fs_",
     "code_interpreter_call": "ci_",
-    "image_generation_call": "ig_",
+    IMAGE_CALL: "ig_",
     "mcp_list_tools": "mcpl_",
     "mcp_approval_request": "mcpr_",
     "mcp_approval_response": "mcpa_",

@@ -10,7 +10,7 @@ from adapters import InvalidRequestError, RequestBody
 from adapters.errors import missing_field
 from adapters.json_text import DECODE_ERRORS
 from adapters.wire.json_object import NULL, JsonObject, is_present
-from gateway.turns.items import REFERENCE
+from gateway.turns.items import IMAGE_CALL, REFERENCE
 
 _FALSE: Final = b"false"
 _ID: Final = b'"id"'
@@ -61,8 +61,14 @@ def is_stateless(body: RequestBody) -> bool:
         and (not is_present(background) or bytes(background) == _FALSE)
         and b'"item_reference"' not in items
         and b'"compaction"' not in items
+        and not may_refer_to_image(items)
         and not _has_bare_reference(items)
     )
+
+
+def may_refer_to_image(items: bytes) -> bool:
+    """Whether an item may be a generated image that is identified by its id only."""
+    return b'"image_generation_call"' in items
 
 
 def _has_bare_reference(items: bytes) -> bool:
@@ -90,6 +96,9 @@ def read_reference(raw: Raw) -> str | None:
     except DECODE_ERRORS:
         # The reader of the item reports the error.
         return None
+    if item.type == IMAGE_CALL:
+        # The usual way to edit an image that was generated before.
+        return None if "result" in present else item.id
     is_reference = item.type == REFERENCE if "type" in present else present == {"id"}
     return item.id if is_reference else None
 

@@ -29,7 +29,6 @@ VALIDATORS = {
 # client: unknown fields stay within the family of their dialect, and unknown values pass
 # everywhere, because new ones appear.
 UNKNOWN_TO_SDK: dict[str, set[str]] = {
-    "chat-to-legacy/chat-effort-unknown-word": {"reasoning_effort"},
     "chat-to-legacy/chat-fields-that-the-backend-knows": {"min_p", "top_k"},
     "chat-to-responses/chat-fields-that-the-backend-knows": {"seed", "top_k"},
     "chat-to-responses/chat-penalties-on-a-backend-that-has-them": {
@@ -48,6 +47,8 @@ UNKNOWN_TO_SDK: dict[str, set[str]] = {
     "chat-to-legacy/chat-unknown-fields": {
         *("cache_control", "chat_template_kwargs", "extra_body", "prefix", "timestamp", "top_k")
     },
+    "responses-to-chat/effort-that-nobody-knows": {"reasoning_effort"},
+    "responses-to-chat/json-schema-inside-json-object": {"schema"},
     "responses-to-chat/tool-stream": {"tool_stream"},
     "legacy-to-chat/legacy-unknown-fields": {"id", "returns", "session", "top_k"},
 } | {
@@ -57,12 +58,10 @@ UNKNOWN_TO_SDK: dict[str, set[str]] = {
         "effort-none-as-enable-thinking": {"enable_thinking"},
         "effort-none-as-template-argument": {"chat_template_kwargs"},
         "effort-none-as-thinking": {"thinking"},
-        "effort-that-nobody-knows": {"reasoning_effort"},
         "extra-body-of-the-backend": {"chat_template_kwargs", "top_k"},
         "fields-that-the-backend-knows": {"chat_template_kwargs", "top_k"},
         "forced-choice-switches-thinking-off": {"thinking"},
         "forced-choice-without-thinking": {"thinking"},
-        "json-schema-inside-json-object": {"schema"},
         "reasoning-replayed-as-details": {"reasoning_details"},
         "reasoning-replayed-everywhere": {"reasoning_content"},
         "reasoning-replayed-with-calls": {"reasoning"},

@@ -27,8 +27,10 @@ def tool_names(request: Request) -> list[str]:
 @pytest.mark.parametrize("case", corpus.case_params(corpus.REQUESTS))
 def test_request_to_a_backend_and_back(case: corpus.RequestCase) -> None:
     body = corpus.on_wire(case.body)
+    # The dialect has no fields besides its own.
+    capabilities = replace(case.capabilities, extra_body={})
     try:
-        sent = Exchange(case.dialect, DIALOGUE, capabilities=case.capabilities).request(body)
+        sent = Exchange(case.dialect, DIALOGUE, capabilities=capabilities).request(body)
     except adapters.UnsupportedRequestError:
         return
     except adapters.InvalidRequestError:

@@ -20,6 +20,7 @@ FULL_CAPABILITIES = Capabilities(
     developer_role=True,
     reasoning_field="reasoning_content",
     custom_tools=True,
+    allowed_tools=True,
     web_search_options=True,
     penalties=True,
 )

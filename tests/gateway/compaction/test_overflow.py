@@ -13,7 +13,7 @@ from tests.judges.reading import JsonObject, objects_in
 from tests.judges.samples import encoded
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
-OVERFLOW = {
+OVERFLOW: JsonObject = {
     "message": "This model's maximum context length is 4096 tokens.",
     "type": "invalid_request_error",
     "param": "messages",

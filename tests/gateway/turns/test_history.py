@@ -156,6 +156,26 @@ def test_unknown_item_reference_is_refused(storing: Harness) -> None:
     assert refused.value.param == "input[0]"
 
 
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
+def test_generated_image_is_found_by_its_id(storing: Harness, *, store: bool) -> None:
+    model = storing.script("chat", "a cat", "a blue cat")
+    image = {"type": "image_generation_call", "id": "ig_cat", "status": "completed"}
+    drawn = [{**image, "result": "iVBORw0KGgo="}, {"role": "user", "content": "What is it?"}]
+    storing.respond(model=model, input=drawn)
+    again: JsonObject = {"model": model, "store": store, "input": [image, drawn[1]]}
+    response = storing.post(again)
+    assert response.status == 200, response.body
+    assert "data:image/png;base64,iVBORw0KGgo=" in storing.sent(model)
+
+
+def test_generated_image_that_is_not_stored_is_refused_by_name(storing: Harness) -> None:
+    image = {"type": "image_generation_call", "id": "ig_nobody"}
+    with pytest.raises(openai.BadRequestError) as refused:
+        storing.respond(model=storing.new_model("chat"), input=[image])
+    assert refused.value.param == "input[0]"
+    assert "ig_nobody" in refused.value.message
+
+
 # Missing responses
 
 
