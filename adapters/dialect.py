@@ -295,6 +295,8 @@ class Dialect:
     stateful: bool
     # Its names of IR fields, if they differ, and the IR fields that it does not support.
     names: Mapping[str, str]
+    # Its paths of the fields of a reply that do not belong to an item.
+    reply_names: Mapping[str, str]
     unsupported_fields: frozenset[str]
     # Where a conversation contains reasoning: in items, which may be encrypted, or in a field of an
     # assistant message.

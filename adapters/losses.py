@@ -11,7 +11,11 @@ decides, together with the policy, whether the request is rejected:
 | capability | something that was requested will not happen   | reported | rejected |
 | meaning    | the backend would receive a different request  | rejected | rejected |
 
-A reply is never rejected because of a loss. `summarize_losses` returns a short form for people.
+A reply is never rejected because of a loss.
+
+The path of a loss is a field that its reader can look up. For a request it is the client's own
+field; for a field that the client did not send and cannot send, it is the backend's name. For a
+reply, `ReplyLosses` describes it. `summarize_losses` returns a short form for people.
 """
 
 import re
@@ -133,8 +137,64 @@ class Losses:
         first = match.group() if match else ""
         return self._client_names.get(first, first) + path[len(first) :]
 
+    def place(self, path: str, client_path: str) -> None:
+        """Store where the client receives the value that has this path in a backend's reply."""
+
+    def client_path(self, path: str) -> str:
+        """Return the path with the client's field names."""
+        return self._client_path(path)
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Add names of fields, because the client used others than those of its dialect."""
+        self._client_names = {**self._client_names, **names}
+
     def __iter__(self) -> Iterator[Loss]:
         return iter(self._losses)
 
     def __len__(self) -> int:
         return len(self._losses)
+
+
+class ReplyLosses(Losses):
+    """The losses of a reply, whose paths belong to two objects.
+
+    What was dropped has its path in the backend's reply. What was changed or invented has its path
+    in the client's reply, which is known only after the writer has placed it. Both are paths in
+    complete replies, also for streams, whose pieces have no place of their own.
+    """
+
+    def __init__(self, client_names: Mapping[str, str] | None = None) -> None:
+        super().__init__(None, client_names)
+        # The paths in the client's reply by those in the backend's.
+        self._places: dict[str, str] = {}
+
+    def dropped(
+        self,
+        path: str,
+        reason: str,
+        severity: Severity = "hint",
+        *,
+        code: str | None = None,
+        client_path: bool = True,
+    ) -> None:
+        """Report that something was dropped; the path is the backend's."""
+        super().dropped(path, reason, severity, code=code, client_path=client_path)
+
+    def place(self, path: str, client_path: str) -> None:
+        """Store where the client receives the value that has this path in a backend's reply."""
+        if path:
+            self._places[path] = client_path
+
+    def _client_path(self, path: str) -> str:
+        # It is translated when the losses are read.
+        return path
+
+    def client_path(self, path: str) -> str:
+        """Return the path in the client's reply of a value that was changed or invented."""
+        known = self._places.get(path)
+        return super()._client_path(path) if known is None else known
+
+    def __iter__(self) -> Iterator[Loss]:
+        for loss in super().__iter__():
+            is_dropped = loss.action == "dropped"
+            yield loss if is_dropped else replace(loss, path=self.client_path(loss.path))

@@ -9,7 +9,7 @@ from adapters.chat.request_reader import is_legacy, read_request
 from adapters.chat.request_writer import supports_tool, write_request
 from adapters.chat.stream_reader import StreamReader
 from adapters.chat.stream_repair import write_stream
-from adapters.chat.wire import FAMILY, NAMES, UNSUPPORTED_FIELDS, read_usage
+from adapters.chat.wire import FAMILY, NAMES, REPLY_NAMES, UNSUPPORTED_FIELDS, read_usage
 from adapters.dialect import Dialect
 from adapters.wire.error_body import read_error, write_error
 
@@ -21,6 +21,7 @@ CHAT = Dialect(
     stateful=False,
     reasoning="message_field",
     names=NAMES,
+    reply_names=REPLY_NAMES,
     unsupported_fields=UNSUPPORTED_FIELDS,
     has_call_ids=True,
     predates_tools=False,

@@ -47,6 +47,8 @@ class ChoiceReader:
         self, choice: int, blocks: Iterator[int], calls: ToolCallAssembler, losses: Losses
     ) -> None:
         self._choice = choice
+        # The path of its message in the complete reply.
+        self._path = f"choices[{choice}].message"
         # The ids of new blocks, which all choices share.
         self._blocks = blocks
         self.calls = calls
@@ -124,7 +126,7 @@ class ChoiceReader:
                 self._append(events, "reasoning", text)
                 return
             if text:
-                self._losses.dropped("reasoning", "reasoning supports only text")
+                self._losses.dropped(f"{self._path}.reasoning", "reasoning supports only text")
         if listed and not self._has_reasoning_text:
             self._append(events, "reasoning", listed)
         elif self._details and self._last_block < 0:
@@ -137,7 +139,8 @@ class ChoiceReader:
             if content or (read and self._channel == "text"):
                 self._append(events, "text", content, read)
             elif read:
-                self._losses.dropped("logprobs", "only log probabilities of text are supported")
+                path = f"choices[{self._choice}].logprobs"
+                self._losses.dropped(path, "only log probabilities of text are supported")
             return
         for part in read_content(content, "content", FAMILY):
             match part:
@@ -148,7 +151,7 @@ class ChoiceReader:
                 case Image(url=str() as url):
                     self._add_image(events, OpaqueItem(FAMILY, "image", raw_image(url), image=url))
                 case _:
-                    self._losses.dropped("content", "replies support only text")
+                    self._losses.dropped(f"{self._path}.content", "replies support only text")
 
     def _append(
         self,
@@ -173,10 +176,12 @@ class ChoiceReader:
         else:
             events += self._close_block("completed")
             events += self.calls.close_complete()
-            item: Item = Reasoning(field=self._reasoning_field)
+            field = self._reasoning_field
+            path = f"{self._path}.{field or 'reasoning_content'}"
+            item: Item = Reasoning(field=field, path=path)
             if channel != "reasoning":
                 # In Chat, all text of a choice is one string.
-                item = Message("assistant", continues=self._has_message)
+                item = Message("assistant", continues=self._has_message, path=self._path)
                 self._has_message = True
             self._block = self._last_block = next(self._blocks)
             events.append(Opened(self._block, item, self._choice))
@@ -190,7 +195,8 @@ class ChoiceReader:
         if self._channel == "text":
             self._append(events, "text", "", (), annotations)
         elif self._has_message:
-            self._losses.dropped("annotations", "received after the end of the text")
+            path = f"{self._path}.annotations"
+            self._losses.dropped(path, "received after the end of the text")
         else:
             self._early_annotations += annotations
 
@@ -228,7 +234,7 @@ class ChoiceReader:
             return ()
         refusal, content = fields.raw("refusal"), fields.raw("content")
         if refusal is not None and bytes(refusal) != b"[]":
-            self._losses.dropped("logprobs.refusal", REFUSAL_LOGPROBS_REASON)
+            self._losses.dropped(f"{path}.refusal", REFUSAL_LOGPROBS_REASON)
         if content is None:
             return ()
         return read_streamed_logprobs(content, f"{path}.content", self._losses)

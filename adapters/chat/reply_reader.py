@@ -131,12 +131,19 @@ def _read_typical(body: bytes, losses: Losses) -> Reply | None:
 
 def _typical_items(message: _TypicalMessage) -> tuple[Item, ...]:
     calls = tuple(
-        ToolCall(call.id, call.function.name, call.function.arguments, status="completed")
-        for call in message.tool_calls or ()
+        ToolCall(
+            call.id,
+            call.function.name,
+            call.function.arguments,
+            status="completed",
+            path=f"choices[0].message.tool_calls[{number}]",
+        )
+        for number, call in enumerate(message.tool_calls or ())
     )
     if not message.content:
         return calls
-    return (Message("assistant", (Text(message.content),), status="completed"), *calls)
+    text = (Text(message.content),)
+    return (Message("assistant", text, status="completed", path="choices[0].message"), *calls)
 
 
 # Replies of any form
@@ -200,22 +207,39 @@ def _read_items(message: JsonObject, context: ReplyContext) -> tuple[Item, ...]:
     message.raw("role")
     images = _read_images(message, context.losses)
     items, is_legacy = read_assistant(message, context.losses, "completed")
-    for number, item in enumerate(items):
-        if isinstance(item, ToolCall) and not item.call_id:
-            if not is_legacy:
-                context.losses.invented(f"call {item.name}", MISSING_CALL_ID_REASON)
-            items[number] = replace(item, call_id=context.ids.id("call_"))
-    return tuple(_with_images(items, images))
+    placed = [_with_path(item, message.path) for item in items]
+    calls = 0
+    for number, item in enumerate(placed):
+        if not isinstance(item, ToolCall):
+            continue
+        path = f"{message.path}." + ("function_call" if is_legacy else f"tool_calls[{calls}]")
+        calls += 1
+        call_id = item.call_id or context.ids.id("call_")
+        if not item.call_id and not is_legacy:
+            context.losses.invented(path, MISSING_CALL_ID_REASON)
+        placed[number] = replace(item, call_id=call_id, path=path)
+    return tuple(_with_images(placed, images))
+
+
+def _with_path(item: Item, path: str) -> Item:
+    match item:
+        case Message():
+            return replace(item, path=path)
+        case Reasoning(field=field):
+            return replace(item, path=f"{path}.{field or 'reasoning_content'}")
+        case _:
+            return item
 
 
 def _read_images(message: JsonObject, losses: Losses) -> list[OpaqueItem]:
     images: list[OpaqueItem] = []
-    for raw in message.array("images"):
-        image = read_chat_image(read_fields(raw, message.at("images")), raw, FAMILY)
+    for number, raw in enumerate(message.array("images")):
+        path = message.at(f"images[{number}]")
+        image = read_chat_image(read_fields(raw, path), raw, FAMILY)
         if image is None:
-            losses.dropped("images", UNREADABLE_IMAGE_REASON, "capability")
+            losses.dropped(path, UNREADABLE_IMAGE_REASON, "capability")
         else:
-            images.append(image)
+            images.append(replace(image, path=path))
     return images
 
 
@@ -261,7 +285,7 @@ def _with_logprobs(
     if fields is None:
         return items
     if fields.array("refusal"):
-        losses.dropped("logprobs.refusal", REFUSAL_LOGPROBS_REASON)
+        losses.dropped(fields.at("refusal"), REFUSAL_LOGPROBS_REASON)
     logprobs = read_logprobs(fields.raw("content"), fields.at("content"))
     with_logprobs: list[Item] = []
     for item in items:

@@ -20,9 +20,12 @@ from adapters.dialect import ReplyContext
 from adapters.ir import types as ir
 from adapters.ir.normalize import (
     EMPTY_REPLY_REASON,
+    MERGED_CHOICES_REASON,
+    call_path,
     effective_finish,
     has_calls,
     merge_choices,
+    part_path,
     reply_model,
     wants_one_choice,
     with_id_prefix,
@@ -54,7 +57,8 @@ class ReplyWriter:
     def write(self, reply: ir.Reply) -> Wire:
         """Write the reply."""
         context = self._context
-        if wants_one_choice(context.request):
+        if len(reply.choices) > 1 and wants_one_choice(context.request):
+            self._losses.changed("choices", MERGED_CHOICES_REASON)
             reply = merge_choices(reply)
         wire: Wire = {
             "id": completion_id(reply.id) or context.ids.id("chatcmpl-"),
@@ -71,7 +75,7 @@ class ReplyWriter:
         return wire
 
     def _write_choice(self, number: int, choice: ir.Choice) -> Wire:
-        message = self._write_message(choice.items)
+        message = self._write_message(choice.items, f"choices[{number}].message")
         finish = choice.finish or ir.Finish("stop", "")
         reason = effective_finish(finish, has_calls=has_calls(choice.items))
         texts = [part for part in _parts(choice.items) if isinstance(part, ir.Text)]
@@ -85,7 +89,7 @@ class ReplyWriter:
         self._extras.carry(choice.extras, wire, f"choices[{number}]")
         return wire
 
-    def _write_message(self, items: tuple[ir.Item, ...]) -> Wire:
+    def _write_message(self, items: tuple[ir.Item, ...], path: str) -> Wire:
         message: Wire = {
             "role": "assistant",
             "content": _content(items, self._details),
@@ -96,23 +100,26 @@ class ReplyWriter:
             message["annotations"] = annotations
         for item in items:
             if isinstance(item, ir.Message | ir.Reasoning):
-                self._extras.carry(item.extras, message, "message")
+                self._losses.place(item.path, path)
+                self._extras.carry(item.extras, message, item.path)
         field = self._context.reply_options.reasoning_field
         if field and reasoning_text(items):
             message[field] = reasoning_text(items)
         if images := write_images(items, 0, self._losses):
             message["images"] = images
         if calls := [item for item in items if isinstance(item, ir.ToolCall)]:
-            self._write_calls(calls, message)
+            self._write_calls(calls, message, path)
         report_unwritable(items, self._details, writes_reasoning=field is not None)
         return message
 
-    def _write_calls(self, calls: list[ir.ToolCall], message: Wire) -> None:
+    def _write_calls(self, calls: list[ir.ToolCall], message: Wire, path: str) -> None:
         message["tool_calls"] = [self._write_call(call) for call in calls]
+        for number, call in enumerate(calls):
+            self._losses.place(call_path(call), f"{path}.tool_calls[{number}]")
 
     def _write_call(self, call: ir.ToolCall) -> Wire:
         wire = write_call(call)
-        self._extras.carry(call.extras, wire, f"call {call.name}")
+        self._extras.carry(call.extras, wire, call_path(call))
         return wire
 
 
@@ -132,7 +139,7 @@ def _content(items: tuple[ir.Item, ...], losses: Losses) -> str | None:
         if has_calls(items) or any(isinstance(p, ir.Refusal) for p in parts) or _has_media(items):
             return None
         losses.invented("content", EMPTY_REPLY_REASON)
-    return "".join(separator + text.text for separator, text in _separated_texts(items))
+    return "".join(separator + text.text for separator, text, _ in _separated_texts(items))
 
 
 def _has_media(items: tuple[ir.Item, ...]) -> bool:
@@ -156,16 +163,17 @@ def write_images(items: Iterable[ir.Item], number: int, losses: Losses) -> list[
     return written
 
 
-def _separated_texts(items: tuple[ir.Item, ...]) -> Iterator[tuple[str, ir.Text]]:
-    """Yield each text with the separator before it."""
+def _separated_texts(items: tuple[ir.Item, ...]) -> Iterator[tuple[str, ir.Text, str]]:
+    """Yield each text with the separator before it and its path."""
     has_text = False
     for item in items:
         if not isinstance(item, ir.Message):
             continue
         separate = has_text and not item.continues
-        for part in item.content:
+        for number, part in enumerate(item.content):
             if isinstance(part, ir.Text):
-                yield (TEXT_SEPARATOR if separate and part.text else ""), part
+                separator = TEXT_SEPARATOR if separate and part.text else ""
+                yield separator, part, part_path(item, number)
                 separate = separate and not part.text
                 has_text = has_text or bool(part.text)
 
@@ -173,16 +181,16 @@ def _separated_texts(items: tuple[ir.Item, ...]) -> Iterator[tuple[str, ir.Text]
 def _write_annotations(items: tuple[ir.Item, ...], losses: Losses) -> Iterator[Wire | Raw]:
     """Write the annotations, with their positions in the joined text."""
     offset = 0
-    for separator, text in _separated_texts(items):
+    for separator, text, path in _separated_texts(items):
         offset += len(separator)
         for annotation in text.annotations:
-            if (wire := write_annotation(annotation, losses, offset)) is not None:
+            if (wire := write_annotation(annotation, path, losses, offset)) is not None:
                 yield wire
         offset += len(text.text)
 
 
 def write_annotation(
-    annotation: ir.Annotation, losses: Losses, offset: int = 0
+    annotation: ir.Annotation, path: str, losses: Losses, offset: int = 0
 ) -> Wire | Raw | None:
     """Write an annotation; Chat has only URL citations."""
     if isinstance(annotation, ir.Citation):
@@ -196,7 +204,8 @@ def write_annotation(
     if annotation.family == FAMILY:
         return annotation.value
     kind = read_fields(annotation.value).string("type")
-    losses.dropped("annotations", f"{LABEL} does not support annotations of type {kind}")
+    reason = f"{LABEL} does not support annotations of type {kind}"
+    losses.dropped(f"{path}.annotations", reason)
     return None
 
 
@@ -220,10 +229,13 @@ def report_unwritable(
     """Report the items and parts of a reply that Chat does not support."""
     for item in items:
         if isinstance(item, ir.Message):
-            if not all(isinstance(part, ir.Text | ir.Refusal) for part in item.content):
-                losses.dropped("content", f"{LABEL} supports only text", "capability")
+            for number, part in enumerate(item.content):
+                if not isinstance(part, ir.Text | ir.Refusal):
+                    path = part_path(item, number)
+                    losses.dropped(path, f"{LABEL} supports only text", "capability")
         elif isinstance(item, ir.Reasoning):
             if item.encrypted is not None or (reasoning_text((item,)) and not writes_reasoning):
-                losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
+                losses.dropped(item.path or "reasoning", NO_REASONING_FIELD_REASON)
         elif isinstance(item, ir.OpaqueItem) and item.image is None:
-            losses.dropped(item.kind, f"{LABEL} does not support {item.kind} items", "capability")
+            path = item.path or item.kind
+            losses.dropped(path, f"{LABEL} does not support {item.kind} items", "capability")

@@ -30,10 +30,12 @@ from adapters.dialect import BaseStreamWriter, ReplyContext
 from adapters.ir.events import BlockId, Closed, Delta, Failed, Finished, Opened, Started
 from adapters.ir.normalize import (
     EMPTY_REPLY_REASON,
+    MERGED_CHOICES_REASON,
     MISSING_USAGE_REASON,
     call_path,
     effective_finish,
     merged_finish,
+    part_path,
     reply_model,
     wants_one_choice,
 )
@@ -114,6 +116,8 @@ class ReasoningWriter:
     """Writes the reasoning of one choice in the configured field."""
 
     def __init__(self, frames: Frames, choice: int, field: str | None, losses: Losses) -> None:
+        # The path of each block in the backend's reply.
+        self.paths: dict[BlockId, str] = {}
         self._template = frames.template(choice, {field: PLACEHOLDER}) if field else None
         self._losses = losses
         # The part that was written last.
@@ -124,7 +128,7 @@ class ReasoningWriter:
         if not event.text:
             return []
         if self._template is None:
-            self._losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
+            self._losses.dropped(self.paths[event.index], NO_REASONING_FIELD_REASON)
             return []
         part = (event.index, event.part)
         separate = self._last_part not in (None, part)
@@ -163,6 +167,8 @@ class StreamWriter(BaseStreamWriter):
 
     finish_reasons: Mapping[FinishReason, str] = WRITE_FINISH_REASON
     calls_writer: type[CallsWriter] = CallsWriter
+    # The path of a call in the complete reply.
+    _call_place = "choices[{choice}].message.tool_calls[{number}]"
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__()
@@ -174,6 +180,7 @@ class StreamWriter(BaseStreamWriter):
         self._choices: dict[int, ChoiceWriter] = {}
         # The choice of each block, in one mapping for each type of item.
         self._messages: dict[BlockId, ChoiceWriter] = {}
+        self._opened: dict[BlockId, Message] = {}
         self._calls: dict[BlockId, tuple[ChoiceWriter, CallStream]] = {}
         self._reasoning: dict[BlockId, ChoiceWriter] = {}
         # Messages before whose text a separator must be written.
@@ -212,8 +219,10 @@ class StreamWriter(BaseStreamWriter):
         choice, written = self._choice(event.choice)
         match event.item:
             case Message() as message:
-                self._extras.report_dropped(message.extras, "message")
+                self._extras.report_dropped(message.extras, message.path)
+                self._losses.place(message.path, f"choices[{choice.number}].message")
                 self._messages[event.index] = choice
+                self._opened[event.index] = message
                 if choice.has_text and not message.continues:
                     self._separate.add(event.index)
             case ToolCall() as call:
@@ -221,10 +230,15 @@ class StreamWriter(BaseStreamWriter):
                 written += self._write_annotations(choice)
                 choice.has_calls = True
                 stream, opened = choice.calls.open(call)
+                if stream.template is not None:
+                    place = self._call_place.format(choice=choice.number, number=stream.number)
+                    self._losses.place(call_path(call), place)
                 self._calls[event.index] = (choice, stream)
                 written += opened
             case Reasoning() as reasoning:
-                self._extras.report_dropped(reasoning.extras, "reasoning")
+                self._extras.report_dropped(reasoning.extras, reasoning.path)
+                self._losses.place(reasoning.path, f"choices[{choice.number}].message")
+                choice.reasoning.paths[event.index] = reasoning.path or "reasoning"
                 self._reasoning[event.index] = choice
             case item if image_of(item) is not None:
                 images = write_images((item,), choice.images, self._losses)
@@ -277,7 +291,8 @@ class StreamWriter(BaseStreamWriter):
         """Queue annotations until the message ends, with positions in the text of the choice."""
         offset = choice.starts.get((event.index, event.part), choice.length)
         for annotation in event.annotations:
-            if (wire := write_annotation(annotation, self._losses, offset)) is not None:
+            path = part_path(self._opened[event.index], event.part)
+            if (wire := write_annotation(annotation, path, self._losses, offset)) is not None:
                 choice.annotations.append(wire)
 
     def _write_annotations(self, choice: ChoiceWriter) -> list[bytes]:
@@ -312,13 +327,14 @@ class StreamWriter(BaseStreamWriter):
     def _close_reasoning(self, choice: ChoiceWriter, event: Closed) -> list[bytes]:
         """Write `reasoning_details` of a Chat backend; report encrypted reasoning."""
         if event.encrypted is not None:
-            self._losses.dropped("reasoning", NO_REASONING_FIELD_REASON)
+            path = choice.reasoning.paths[event.index]
+            self._losses.dropped(path, NO_REASONING_FIELD_REASON)
         if choice.has_details:
             # The openai package for Python cannot join two lists of objects without indices.
-            self._extras.report_dropped(event.extras, "message")
+            self._extras.report_dropped(event.extras, choice.reasoning.paths[event.index])
             return []
         details: Wire = {}
-        self._extras.carry(event.extras, details, "message")
+        self._extras.carry(event.extras, details, choice.reasoning.paths[event.index])
         choice.has_details = bool(details)
         return [self._frames.chunk(choice.number, details)] if details else []
 
@@ -330,6 +346,8 @@ class StreamWriter(BaseStreamWriter):
             self._frames.add("service_tier", event.service_tier)
         finishes = event.finishes
         if self._merges_choices:
+            if len(finishes) > 1:
+                self._losses.changed("choices", MERGED_CHOICES_REASON)
             finishes = (merged_finish(event.finishes) or Finish("stop", ""),)
         for number, finish in enumerate(finishes):
             choice, begun = self._choice(number)

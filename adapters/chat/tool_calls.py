@@ -160,7 +160,7 @@ class ToolCallAssembler:
             if call.closed or call.is_repetition(fragment):
                 if fragment.strip() and fragment != call.arguments():
                     reason = "received after the end of the arguments"
-                    self._losses.dropped(f"call {call.name}.arguments", reason)
+                    self._losses.dropped(f"{self._path(call)}.arguments", reason)
                 return []
             call.fragments.append(fragment)
         events = self._emit(call)
@@ -226,6 +226,13 @@ class ToolCallAssembler:
             return True
         return name == call.name and (not fragment.strip() or fragment == call.arguments())
 
+    def _path(self, call: PartialCall) -> str:
+        """Return the path of a call in the complete reply."""
+        message = f"choices[{self._choice}].message"
+        if call.is_legacy:
+            return f"{message}.function_call"
+        return f"{message}.tool_calls[{self._calls.index(call)}]"
+
     # The identity and the extra fields of a call
 
     def _set_identity(self, call: PartialCall, call_id: str, name: str) -> None:
@@ -234,7 +241,8 @@ class ToolCallAssembler:
             if call.block is None:
                 call.call_id = call_id
             else:
-                self._losses.changed(f"call {call.name}", "received after the start of the call")
+                reason = "the id was received after the start of the call; it keeps another one"
+                self._losses.changed(self._path(call), reason)
         if name and not call.name:
             call.name = call.name_pieces = name
         elif name and name != call.name and not call.fragments:
@@ -242,7 +250,7 @@ class ToolCallAssembler:
             if call.name_pieces in self._declared:
                 call.name = call.name_pieces
             elif not self._is_name_prefix(call.name_pieces):
-                self._losses.dropped(f"call {call.name}", f"a second name was received: {name}")
+                self._losses.dropped(self._path(call), f"a second name was received: {name}")
 
     def _add_extra(self, call: PartialCall, value: Raw) -> None:
         """Set the extra content of a call; report a second one."""
@@ -251,7 +259,7 @@ class ToolCallAssembler:
             return
         if call.extras or call.closed:
             reason = "received after the start of the call"
-            self._losses.dropped(f"call {call.name}.extra_content", reason)
+            self._losses.dropped(f"{self._path(call)}.extra_content", reason)
         else:
             call.extras, call.has_late_extras = extras, call.block is not None
 
@@ -286,12 +294,14 @@ class ToolCallAssembler:
         if not call.call_id:
             call.call_id = self._ids.id("call_")
             if not call.is_legacy:
-                self._losses.invented(f"call {call.name}", MISSING_CALL_ID_REASON)
-        call.unique_id = self._unique.unique(call.call_id, call.name)
+                self._losses.invented(self._path(call), MISSING_CALL_ID_REASON)
+        call.unique_id = self._unique.unique(call.call_id, call.name, self._path(call))
         call.block = self.last_block = block = next(self._blocks)
         self._opened += 1
         call.emitted = len(call.fragments)
-        item = ToolCall(call.unique_id, call.name, kind=call.kind, extras=call.extras)
+        item = ToolCall(
+            call.unique_id, call.name, kind=call.kind, extras=call.extras, path=self._path(call)
+        )
         events.append(Opened(block, item, self._choice))
         if call.fragments:
             events.append(Delta(block, "arguments", call.arguments()))
@@ -313,7 +323,7 @@ class ToolCallAssembler:
             if call.block is None and call.name:
                 yield from self._emit_opening(call)
             elif call.block is None:
-                self._losses.dropped("call", MISSING_NAME_REASON, "capability")
+                self._losses.dropped(self._path(call), MISSING_NAME_REASON, "capability")
                 call.closed = True
 
     def close(self, last_block: int, *, truncated: bool) -> Iterator[Event]:
@@ -323,8 +333,7 @@ class ToolCallAssembler:
                 continue
             incomplete = truncated and (call.block == last_block or call.is_truncated())
             if call.kind == "function" and not incomplete and not call.arguments().strip():
-                path = f"call {call.name} ({call.unique_id})"
-                self._losses.changed(path, EMPTY_ARGUMENTS_REASON)
+                self._losses.changed(self._path(call), EMPTY_ARGUMENTS_REASON)
                 yield Delta(call.block, "arguments", EMPTY_ARGUMENTS)
             yield call.close(call.block, "incomplete" if incomplete else "completed")
 

@@ -36,6 +36,12 @@ NAMES = {
     "include_obfuscation": "stream_options.include_obfuscation",
 }
 
+# The paths of fields of a reply in losses.
+REPLY_NAMES = {
+    "content": "choices[0].message.content",
+    "finish_reason": "choices[0].finish_reason",
+}
+
 # Request fields that only Chat and legacy have, with the severity of dropping them.
 CHAT_ONLY_FIELDS = {
     "seed": DropPolicy("hint"),

@@ -21,7 +21,7 @@ from adapters.ir.events import (
     Opened,
     Started,
 )
-from adapters.ir.normalize import without_content
+from adapters.ir.normalize import part_path, without_content
 from adapters.ir.types import (
     Annotation,
     Choice,
@@ -219,10 +219,10 @@ def _report_unstreamable(reply: Reply, losses: Losses) -> None:
         for extra in choice.extras:
             losses.dropped(f"choices[{number}].{extra.name}", "streams do not support this field")
         for item in choice.items:
-            if isinstance(item, Message) and not all(
-                isinstance(part, Text | Refusal) for part in item.content
-            ):
-                losses.dropped("content", "streams support only text", "capability")
+            for part_number, part in enumerate(item.content if isinstance(item, Message) else ()):
+                if isinstance(item, Message) and not isinstance(part, Text | Refusal):
+                    path = part_path(item, part_number)
+                    losses.dropped(path, "streams support only text", "capability")
 
 
 def _item_events(index: int, choice: int, item: Item) -> Iterator[Event]:

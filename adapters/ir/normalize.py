@@ -30,6 +30,7 @@ EMPTY_ARGUMENTS = "{}"
 EMPTY_ARGUMENTS_REASON = "empty arguments are replaced with {}"
 EMPTY_REPLY_REASON = "the reply is empty; an empty text was added"
 MISSING_USAGE_REASON = "the backend reported no usage; reported as 0"
+MERGED_CHOICES_REASON = "the backend sent several choices; merged into one"
 MISSING_NAME_REASON = "the call has no name"
 REFUSAL_AS_TEXT_REASON = "a refusal is supported only in assistant messages; sent as text"
 FILE_ID_BESIDE_URL_REASON = "an image can have only one source; the URL is sent"
@@ -90,7 +91,18 @@ def without_paths(request: Request) -> Request:
 
 def call_path(call: ToolCall) -> str:
     """Return the path of a call in a reply, for losses."""
-    return f"call {call.name} ({call.call_id})"
+    return call.path or f"call {call.name} ({call.call_id})"
+
+
+def part_path(message: Message, number: int) -> str:
+    """Return the path of a part of a message in a reply, for losses.
+
+    In Chat, the fields of the parts are in the message itself.
+    """
+    path = message.path
+    if not path:
+        return "content"
+    return path if path.endswith("message") else f"{path}.content[{number}]"
 
 
 def lacks_arguments(call: ToolCall) -> bool:
@@ -114,14 +126,15 @@ class UniqueCallIds(Struct, eq=False):
     losses: Losses
     _used: set[str] = set()
 
-    def unique(self, call_id: str, name: str) -> str:
+    def unique(self, call_id: str, name: str, path: str = "") -> str:
         """Return the id, with a number if it is already in use."""
         unique, number = call_id, 1
         while unique in self._used:
             number += 1
             unique = f"{call_id}_{number}"
         if unique != call_id:
-            self.losses.changed(f"call {name} ({unique})", "the call id is not unique; replaced")
+            reason = "the call id is not unique; replaced"
+            self.losses.changed(path or f"call {name} ({unique})", reason)
         self._used.add(unique)
         return unique
 
@@ -136,7 +149,7 @@ def normalize_calls(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]
         elif item.name:
             normalized.append(_normalize_call(item, ids, losses))
         else:
-            losses.dropped("call", MISSING_NAME_REASON, "capability")
+            losses.dropped(item.path or "call", MISSING_NAME_REASON, "capability")
     return tuple(normalized)
 
 
@@ -144,7 +157,7 @@ def _normalize_call(call: ToolCall, ids: UniqueCallIds, losses: Losses) -> ToolC
     if lacks_arguments(call):
         losses.changed(call_path(call), EMPTY_ARGUMENTS_REASON)
         call = with_empty_arguments(call)
-    return replace(call, call_id=ids.unique(call.call_id, call.name))
+    return replace(call, call_id=ids.unique(call.call_id, call.name, call.path))
 
 
 class _PendingCall(Struct, eq=False):
@@ -237,7 +250,8 @@ def merge_choices(reply: Reply) -> Reply:
         return reply
     items = tuple(item for choice in reply.choices for item in choice.items)
     finishes = tuple(choice.finish for choice in reply.choices if choice.finish is not None)
-    return replace(reply, choices=(Choice(items, merged_finish(finishes)),))
+    extras = tuple(extra for choice in reply.choices for extra in choice.extras)
+    return replace(reply, choices=(Choice(items, merged_finish(finishes), extras),))
 
 
 def merged_finish(finishes: tuple[Finish, ...]) -> Finish | None:

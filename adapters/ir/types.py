@@ -8,6 +8,9 @@ is forwarded unchanged stay `Raw`, byte for byte.
 Values that only one family of dialects knows are an `ExtraField`, `OtherPart`, `OpaqueItem` or
 `HostedTool`: their own family writes them unchanged, every other family reports them as losses.
 
+The items of a reply have a `path` for losses, their place in the backend's complete reply. Those of
+a request have none, because `Request.paths` has their places in the client's request.
+
 Values are frozen and contain no cycles, so they are exempt from garbage collection (`gc=False`).
 """
 
@@ -155,6 +158,7 @@ class Message(Struct, frozen=True, gc=False, tag="message"):
     item_id: str | None = None
     status: Status | None = None
     extras: Extras = ()
+    path: str = ""
 
 
 class ToolCall(Struct, frozen=True, gc=False, tag="call"):
@@ -168,6 +172,7 @@ class ToolCall(Struct, frozen=True, gc=False, tag="call"):
     item_id: str | None = None
     status: Status | None = None
     extras: Extras = ()
+    path: str = ""
 
 
 class ToolOutput(Struct, frozen=True, gc=False, tag="output"):
@@ -196,6 +201,7 @@ class Reasoning(Struct, frozen=True, gc=False, omit_defaults=True, tag="reasonin
     extras: Extras = ()
     # The field of a message in which it was received, if its dialect has no items for it.
     field: str | None = None
+    path: str = ""
 
 
 class ItemReference(Struct, frozen=True, gc=False, tag="reference"):
@@ -211,6 +217,7 @@ class OpaqueItem(Struct, frozen=True, gc=False, tag="opaque"):
     kind: str
     value: Raw
     item_id: str | None = None
+    path: str = ""
     # The URL of the image, if it is an image of a reply, which other families can write.
     image: str | None = None
 

@@ -12,6 +12,8 @@ from adapters.ir.types import FinishReason, Reply, ToolCall
 from adapters.legacy.request_writer import LABEL, ONE_CALL_REASON
 from adapters.sse import PLACEHOLDER
 
+# The path of the call of the first choice in the complete reply.
+CALL_PLACE = "choices[{choice}].message.function_call"
 WRITE_FINISH_REASON: dict[FinishReason, str] = {**CHAT_FINISH_REASON, "calls": "function_call"}
 
 
@@ -20,11 +22,12 @@ class LegacyReplyWriter(ReplyWriter):
 
     finish_reasons = WRITE_FINISH_REASON
 
-    def _write_calls(self, calls: list[ToolCall], message: Wire) -> None:
+    def _write_calls(self, calls: list[ToolCall], message: Wire, path: str) -> None:
         first, *others = calls
         wire: Wire = {"name": first.name, "arguments": first.arguments}
         extras_writer(self._losses, LABEL).carry(first.extras, wire, call_path(first))
         message["function_call"] = wire
+        self._losses.place(call_path(first), f"{path}.function_call")
         for call in others:
             self._losses.dropped(call_path(call), ONE_CALL_REASON, "capability")
 
@@ -63,6 +66,7 @@ class StreamWriter(ChatStreamWriter):
 
     finish_reasons = WRITE_FINISH_REASON
     calls_writer = FirstCallWriter
+    _call_place = CALL_PLACE
 
 
 class RepairWriter(ChatRepairWriter):
@@ -70,6 +74,7 @@ class RepairWriter(ChatRepairWriter):
 
     finish_reasons = WRITE_FINISH_REASON
     calls_writer = FirstCallWriter
+    _call_place = CALL_PLACE
 
 
 def write_stream(context: ReplyContext) -> BaseStreamWriter:

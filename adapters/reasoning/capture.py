@@ -138,7 +138,7 @@ class ReasoningItemSealer(ReasoningCapture):
     def _seal(self, reasoning: Reasoning, call: ToolCall | None) -> str:
         has_content = reasoning.content or reasoning.summary or reasoning.extras
         payload = ReasoningPayload(
-            (replace(reasoning, item_id=None, status=None),) if has_content else (),
+            (replace(reasoning, item_id=None, status=None, path=""),) if has_content else (),
             {} if call is None else {short_call_id(call.call_id): _required_extras(call)},
         )
         return payload.seal(self._sealer)
@@ -194,10 +194,10 @@ class CallReasoningAttacher(ReasoningCapture):
         match item:
             case Reasoning(encrypted=str()):
                 # Keep the item id: the backend rejects encrypted content under another id.
-                self._pending.append(replace(item, status=None))
+                self._pending.append(replace(item, status=None, path=""))
             case Reasoning() if self._accepts_unencrypted and (item.content or item.summary):
                 # Remove the item id: only a backend that stores replies knows it.
-                self._pending.append(replace(item, status=None, item_id=None))
+                self._pending.append(replace(item, status=None, item_id=None, path=""))
             case _:
                 pass
         return [replace(closed, encrypted=None)]

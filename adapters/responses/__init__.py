@@ -8,7 +8,14 @@ from adapters.responses.request_reader import read_request
 from adapters.responses.request_writer import supports_tool, write_request
 from adapters.responses.stream_reader import StreamReader
 from adapters.responses.stream_writer import StreamWriter
-from adapters.responses.wire import ALL_CALL_NAMES, FAMILY, NAMES, UNSUPPORTED_FIELDS, read_usage
+from adapters.responses.wire import (
+    ALL_CALL_NAMES,
+    FAMILY,
+    NAMES,
+    REPLY_NAMES,
+    UNSUPPORTED_FIELDS,
+    read_usage,
+)
 from adapters.wire.error_body import read_error, write_error
 
 RESPONSES = Dialect(
@@ -19,6 +26,7 @@ RESPONSES = Dialect(
     stateful=True,
     reasoning="items",
     names=NAMES,
+    reply_names=REPLY_NAMES,
     unsupported_fields=UNSUPPORTED_FIELDS,
     has_call_ids=True,
     predates_tools=False,

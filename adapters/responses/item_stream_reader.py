@@ -15,7 +15,6 @@ from adapters.ir.normalize import (
     EMPTY_ARGUMENTS_REASON,
     MISSING_NAME_REASON,
     UniqueCallIds,
-    call_path,
     without_content,
 )
 from adapters.ir.types import (
@@ -23,6 +22,7 @@ from adapters.ir.types import (
     Item,
     Logprob,
     Message,
+    OpaqueItem,
     Reasoning,
     Status,
     ToolCall,
@@ -73,8 +73,10 @@ class ItemStreamReader:
         if isinstance(item, ToolCall):
             events += self._close_complete_calls()
             self._last_call = known
-            item = replace(item, call_id=self._unique_ids.unique(item.call_id, item.name))
-            known.path = call_path(item)
+            call_id = self._unique_ids.unique(item.call_id, item.name, known.path)
+            item = replace(item, call_id=call_id, path=known.path)
+        elif isinstance(item, Message | Reasoning | OpaqueItem):
+            item = replace(item, path=known.path)
         known.block = self._blocks
         self._blocks += 1
         events.append(Opened(known.block, without_content(item)))
@@ -99,15 +101,15 @@ class ItemStreamReader:
                 # Hold the delta until the name of the call is known.
                 known.held.append(Content(channel, index, text))
                 return events
-            events += self._open(known, _item_with(channel, known.item_id))
+            events += self._open(known, _item_with(channel, known))
         if known.closed:
             if text:
-                self._losses.dropped(channel, "received after the end of the item")
+                self._losses.dropped(known.path, "received after the end of the item")
             return events
         part = known.parts[-1] if known.parts else None
         if part is None or part.channel != channel or part.index != index:
             if channel not in ITEM_CHANNELS.get(known.kind or Message, ()):
-                self._losses.dropped(channel, "received for an item that cannot contain it")
+                self._losses.dropped(known.path, f"the item cannot contain {channel}")
                 return events
             part = StreamedPart(channel, index)
             known.parts.append(part)
@@ -153,11 +155,11 @@ class ItemStreamReader:
             return self.add(known, channel, index, text, content.logprobs, content.annotations)
         streamed = part.text()
         if not text.startswith(streamed):
-            self._losses.changed(channel, _TEXT_DIFFERS)
+            self._losses.changed(known.path, _TEXT_DIFFERS)
             return []
         if part is not known.parts[-1]:
             if text != streamed:
-                self._losses.dropped(channel, "received after the end of the part")
+                self._losses.dropped(known.path, "received after the end of the part")
             return []
         logprobs = () if part.has_logprobs else content.logprobs
         annotations = content.annotations[part.annotations :]
@@ -188,9 +190,9 @@ class ItemStreamReader:
         for content in late:
             part = known.find(content.channel, content.index)
             if part is None or content.text.startswith(part.text()):
-                self._losses.dropped(content.channel, "received after the end of the item")
+                self._losses.dropped(known.path, "received after the end of the item")
             else:
-                self._losses.changed(content.channel, _TEXT_DIFFERS)
+                self._losses.changed(known.path, _TEXT_DIFFERS)
         return []
 
     def _add_rest(self, known: StreamedItem, item: Item) -> list[Event]:
@@ -213,7 +215,7 @@ class ItemStreamReader:
     ) -> list[Event]:
         known.closed = True
         if known.block is None:
-            self._losses.dropped("call", MISSING_NAME_REASON, "capability")
+            self._losses.dropped(known.path, MISSING_NAME_REASON, "capability")
             return []
         if status == "incomplete":
             return [Closed(known.block, "incomplete", encrypted)]
@@ -233,11 +235,11 @@ class ItemStreamReader:
         return events
 
 
-def _item_with(channel: Channel, item_id: str | None) -> Item:
+def _item_with(channel: Channel, known: StreamedItem) -> Item:
     """Return the item of a delta, whose type follows from the channel if no event added it."""
     if channel in ("text", "refusal"):
-        return Message("assistant", item_id=item_id)
-    return Reasoning(item_id=item_id)
+        return Message("assistant", item_id=known.item_id)
+    return Reasoning(item_id=known.item_id)
 
 
 def _has_received(known: StreamedItem, content: Content) -> bool:

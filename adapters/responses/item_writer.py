@@ -104,7 +104,9 @@ class ItemWriter:
             match part:
                 case ir.Text():
                     text: Wire = {"type": "output_text", "text": part.text}
-                    text["annotations"] = list(write_annotations(part.annotations, self._losses))
+                    text["annotations"] = list(
+                        write_annotations(part.annotations, part_path, self._losses)
+                    )
                     if part.logprobs:
                         text["logprobs"] = write_logprobs(part.logprobs)
                     self._extras.carry(part.extras, text, part_path)
@@ -269,7 +271,7 @@ def _write_part(part: ir.Part) -> Wire | None:
 
 
 def write_annotations(
-    annotations: tuple[ir.Annotation, ...], losses: Losses
+    annotations: tuple[ir.Annotation, ...], path: str, losses: Losses
 ) -> Iterator[Wire | Raw]:
     """Write the annotations of a text, without those that only another dialect has."""
     for annotation in annotations:
@@ -284,7 +286,8 @@ def write_annotations(
         elif annotation.family == FAMILY:
             yield annotation.value
         else:
-            losses.dropped("annotations", f"{LABEL} does not support this annotation")
+            reason = f"{LABEL} does not support this annotation"
+            losses.dropped(f"{path}.annotations", reason)
 
 
 def write_logprobs(logprobs: Iterable[ir.Logprob]) -> list[Wire]:

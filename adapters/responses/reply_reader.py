@@ -163,12 +163,13 @@ def read_output_item(raw: Raw, path: str, context: ReplyContext) -> ir.Item:
             return replace(item, image=_read_image(raw, path))
         case ir.ToolCall(call_id=""):
             reason = "the backend sent no call id; an id was generated"
-            context.losses.invented(f"call {item.name}", reason)
-            return replace(item, call_id=context.ids.id("call_"))
+            context.losses.invented(path, reason)
+            return replace(item, call_id=context.ids.id("call_"), path=path)
         case ir.ToolOutput():
             # The backend itself ran the tool.
-            return ir.OpaqueItem(FAMILY, ALL_CALL_NAMES[item.kind].output, raw, item.item_id)
+            kind = ALL_CALL_NAMES[item.kind].output
+            return ir.OpaqueItem(FAMILY, kind, raw, item.item_id, path)
         case ir.ItemReference():
-            return ir.OpaqueItem(FAMILY, "item_reference", raw, item.item_id)
+            return ir.OpaqueItem(FAMILY, "item_reference", raw, item.item_id, path)
         case _:
-            return item
+            return replace(item, path=path)

@@ -9,10 +9,11 @@ from adapters.ids import IdSource, short_call_id
 from adapters.ir import types as ir
 from adapters.ir.events import Started
 from adapters.ir.normalize import (
+    MERGED_CHOICES_REASON,
     call_path,
     merge_choices,
+    part_path,
     reply_model,
-    wants_one_choice,
     with_id_prefix,
 )
 from adapters.losses import Losses
@@ -27,7 +28,6 @@ from adapters.responses.wire import (
     IMAGE_CALL,
     IMAGE_PREFIX,
     LABEL,
-    MERGED_CHOICES_REASON,
     WRITE_INCOMPLETE,
     Wire,
     usage_or_zeros,
@@ -107,16 +107,17 @@ class OutputWriter:
                 return item.value if family == FAMILY else write_image(item, item_id, status)
             case _:
                 raise AssertionError(f"a reply cannot contain {item!r}")
-        self._extras.carry(item.extras, wire)
+        self._extras.carry(item.extras, wire, item.path)
         return wire
 
     def _write_message(self, message: ir.Message, item_id: str, status: ir.Status) -> Wire:
         parts: list[Wire] = []
-        for part in message.content:
+        for number, part in enumerate(message.content):
+            path = part_path(message, number)
             if isinstance(part, ir.Text | ir.Refusal):
-                parts.append(self.write_part(part))
+                parts.append(self.write_part(part, path))
             else:
-                self._losses.dropped("content", f"{LABEL} supports only text", "capability")
+                self._losses.dropped(path, f"{LABEL} supports only text", "capability")
         return {
             "id": item_id,
             "type": "message",
@@ -125,14 +126,14 @@ class OutputWriter:
             "content": parts,
         }
 
-    def write_part(self, part: ir.Text | ir.Refusal) -> Wire:
+    def write_part(self, part: ir.Text | ir.Refusal, path: str) -> Wire:
         """Write a part of a message."""
         if isinstance(part, ir.Refusal):
             return {"type": "refusal", "refusal": part.text}
         return {
             "type": "output_text",
             "text": part.text,
-            "annotations": list(write_annotations(part.annotations, self._losses)),
+            "annotations": list(write_annotations(part.annotations, path, self._losses)),
             "logprobs": write_logprobs(part.logprobs),
         }
 
@@ -303,7 +304,7 @@ def write_response_error(error: ir.Error) -> Wire:
 def write_reply(reply: ir.Reply, context: ReplyContext) -> Wire:
     """Write a complete reply."""
     losses = context.losses
-    if len(reply.choices) > 1 and not wants_one_choice(context.request):
+    if len(reply.choices) > 1:
         losses.changed("choices", MERGED_CHOICES_REASON)
     reply = merge_choices(reply)
     started = Started(reply.id, reply.model, reply.created, reply.service_tier)
@@ -316,6 +317,7 @@ def write_reply(reply: ir.Reply, context: ReplyContext) -> Wire:
         extras.report_dropped(choice.extras, f"choices[{number}]")
         finish = choice.finish
         for item in (_with_link(item, losses) for item in choice.items):
+            losses.place(getattr(item, "path", ""), f"output[{len(output)}]")
             status: ir.Status = getattr(item, "status", None) or "completed"
             output.append(writer.write(item, output_item_id(item, context.ids), status))
     state = finished_state(finish, context)

@@ -53,6 +53,10 @@ class WireEvent(Struct, gc=False):
     message: str | None = None
     param: str | None = None
 
+    def item_path(self) -> str:
+        """Return the path of the item in the complete reply."""
+        return "output" if self.output_index is None else f"output[{self.output_index}]"
+
     def part_index(self) -> int:
         """Return the number of the part."""
         return self.content_index or self.summary_index or 0
@@ -177,11 +181,9 @@ class StreamReader(BaseStreamReader):
         return self._items.begin(item, event.output_index)
 
     def _read_item(self, event: WireEvent) -> Item:
+        path = event.item_path()
         return read_tolerantly(
-            lambda raw: read_output_item(raw, "item", self._context),
-            event.item,
-            "item",
-            self._losses,
+            lambda raw: read_output_item(raw, path, self._context), event.item, path, self._losses
         )
 
     def _end_item(self, event: WireEvent) -> list[Event]:

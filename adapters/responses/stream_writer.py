@@ -12,7 +12,7 @@ from adapters.dialect import BaseStreamWriter, ReplyContext, without_done
 from adapters.errors import InvalidRequestError
 from adapters.ir.accumulator import ItemBuffer, PartBuffer
 from adapters.ir.events import BlockId, Channel, Closed, Delta, Failed, Finished, Opened, Started
-from adapters.ir.normalize import merged_finish, wants_one_choice
+from adapters.ir.normalize import MERGED_CHOICES_REASON, merged_finish, part_path
 from adapters.ir.types import Error, Item, Message, Status, ToolCall
 from adapters.json_text import DECODE_ERRORS
 from adapters.responses.item_writer import write_annotations, write_logprobs
@@ -31,7 +31,6 @@ from adapters.responses.wire import (
     FAMILY,
     IMAGE_CALL,
     LABEL,
-    MERGED_CHOICES_REASON,
     PARTS,
     Frames,
     PartNames,
@@ -118,7 +117,8 @@ class ItemStreamWriter:
         return written
 
     def _write_annotations(self, delta: Delta) -> Iterator[bytes]:
-        for annotation in write_annotations(delta.annotations, self._losses):
+        path = self._part_path(delta.part)
+        for annotation in write_annotations(delta.annotations, path, self._losses):
             fields: Wire = {"annotation_index": self._annotations, "annotation": annotation}
             kind = "response.output_text.annotation.added"
             yield self._frames.event(kind, self._part_place() | fields)
@@ -159,6 +159,11 @@ class ItemStreamWriter:
         return self._frames.event(f"response.output_item.{step}", fields)
 
     # Parts
+
+    def _part_path(self, number: int) -> str:
+        """Return the path of a part in the backend's reply."""
+        item = self.buffer.opened.item
+        return part_path(item, number) if isinstance(item, Message) else ""
 
     def _names(self, channel: Channel) -> PartNames:
         """Return the names of a channel; by default, reasoning is written as summaries."""
@@ -201,7 +206,7 @@ class ItemStreamWriter:
 
     def _write_part(self, names: PartNames, part: PartBuffer) -> Wire:
         if part.channel in ("text", "refusal"):
-            return self._output.write_part(part.part())
+            return self._output.write_part(part.part(), self._part_path(len(self.buffer.parts) - 1))
         return {"type": names.part, names.field: part.text()}
 
 
@@ -250,6 +255,7 @@ class StreamWriter(BaseStreamWriter):
         if link is not None:
             event = replace(event, item=Message("assistant"))
         item_id = output_item_id(event.item, self._context.ids)
+        self._losses.place(getattr(event.item, "path", ""), f"output[{len(self._items)}]")
         item = self._items[event.index] = ItemStreamWriter(
             event, len(self._items), item_id, self._frames, self._output, self._context
         )
@@ -268,7 +274,7 @@ class StreamWriter(BaseStreamWriter):
 
     def finish(self, event: Finished) -> list[bytes]:
         """End the stream."""
-        if len(event.finishes) > 1 and not wants_one_choice(self._context.request):
+        if len(event.finishes) > 1:
             self._losses.changed("choices", MERGED_CHOICES_REASON)
         state = finished_state(merged_finish(event.finishes), self._context)
         state.usage = usage_or_zeros(event.usage, self._losses)

@@ -87,7 +87,7 @@ class StreamedItem(Struct, eq=False):
     subkind: str | None = None
     name: str = ""
     call_id: str = ""
-    # The path of a call in losses.
+    # The path in the complete reply, for losses.
     path: str = ""
     parts: list[StreamedPart] = []
     # Deltas that arrived before the block could be opened.
@@ -259,7 +259,8 @@ class StreamedItems:
         return self._add(None, None)
 
     def _add(self, item_id: str | None, index: int | None) -> StreamedItem:
-        added = StreamedItem(None, None)
+        place = len(self.all) if index is None or index in self._by_index else index
+        added = StreamedItem(None, None, path=f"output[{place}]")
         self.all.append(added)
         # A key that several items have identifies none of them.
         if item_id in self._by_id:

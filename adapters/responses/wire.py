@@ -28,6 +28,9 @@ NAMES = {
     "include_obfuscation": "stream_options.include_obfuscation",
 }
 
+# The paths of fields of a reply in losses.
+REPLY_NAMES = {"content": "output", "choices": "output", "finish_reason": "status"}
+
 # Request fields that only Responses has, and how to report each one when it is dropped.
 RESPONSES_ONLY_FIELDS = {
     "previous_response_id": DropPolicy("meaning", "stored responses are not available"),
@@ -78,8 +81,6 @@ WRITE_INCOMPLETE: dict[FinishReason, str] = {
     "length": "max_output_tokens",
     "filter": "content_filter",
 }
-
-MERGED_CHOICES_REASON = f"{LABEL} supports only one choice; merged"
 
 
 class CallNames(Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from adapters.ir.accumulator import accumulate, to_events
 from adapters.ir.events import BlockId, Closed, Delta, Event, Failed, Finished, Opened, Started
+from adapters.ir.normalize import part_path
 from adapters.ir.types import Message, Reply
 
 
@@ -128,6 +129,18 @@ class DiscardBlock:
 
 
 # Stages that extract blocks, such as tool calls, from the text of messages
+
+
+def message_path(opened: Opened) -> str:
+    """Return the path of the text of a message, for losses."""
+    path = part_path(opened.item, 0) if isinstance(opened.item, Message) else ""
+    return f"{path}.content" if path.endswith("message") else path
+
+
+def call_path_in(opened: Opened) -> str:
+    """Return the path of a call in the text of a message; "" if the message has no path."""
+    has_path = isinstance(opened.item, Message) and opened.item.path
+    return message_path(opened) if has_path else ""
 
 
 class SplitMessage(ABC):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from adapters.ir.events import Closed, Delta, Event, Opened
 from adapters.ir.types import Reasoning, Status
 from adapters.losses import Losses
-from adapters.stages.stage import MessageSplitter, SplitMessage
+from adapters.stages.stage import MessageSplitter, SplitMessage, message_path
 
 _BEGIN = "<think>"
 _END = "</think>"
@@ -33,6 +33,7 @@ class _ThinkTagMessage(SplitMessage):
     def __init__(self, opened: Opened, losses: Losses) -> None:
         super().__init__(opened)
         self._losses = losses
+        self._path = message_path(opened)
         # Deltas that may be part of the opening tag, and their text without leading whitespace.
         self._held_deltas: list[Delta] = []
         self._beginning = ""
@@ -50,7 +51,7 @@ class _ThinkTagMessage(SplitMessage):
     def feed(self, delta: Delta) -> list[Event]:
         """Return the events that do not depend on later text."""
         if self._has_tag and (delta.logprobs or delta.annotations):
-            self._losses.dropped("content", _MOVED)
+            self._losses.dropped(self._path, _MOVED)
             delta = replace(delta, logprobs=(), annotations=())
         if self._message_opened:
             return [delta]
@@ -71,7 +72,7 @@ class _ThinkTagMessage(SplitMessage):
 
     def _begin_reasoning(self, delta: Delta, text: str) -> list[Event]:
         if any(waiting.logprobs or waiting.annotations for waiting in self._held_deltas):
-            self._losses.dropped("content", _MOVED)
+            self._losses.dropped(self._path, _MOVED)
         self._held_deltas.clear()
         self._has_tag = self._in_reasoning = True
         return self._read_reasoning(replace(delta, logprobs=(), annotations=()), text)

@@ -23,7 +23,7 @@ from adapters.ir.normalize import (
 )
 from adapters.ir.types import Message, Reasoning, Refusal, Text, Tool, ToolCall
 from adapters.losses import Losses
-from adapters.stages.stage import MessageSplitter, SplitMessage
+from adapters.stages.stage import MessageSplitter, SplitMessage, call_path_in, message_path
 from adapters.text_tools.formats import FORMATS
 from adapters.text_tools.parser import DeclaredTools, TextToolCall
 from adapters.text_tools.scanner import FoundCalls, FoundChannel, Scanner, Segment
@@ -70,10 +70,12 @@ class TextToolCallParser(MessageSplitter):
         """Return a scanner for a new text."""
         return Scanner(self._formats, self._declared, at_reply_start=at_reply_start)
 
-    def call_events(self, found: TextToolCall, block: BlockId, choice: int) -> list[Event]:
-        """Return the events of a call that was found in a text."""
+    def call_events(
+        self, found: TextToolCall, block: BlockId, choice: int, path: str
+    ) -> list[Event]:
+        """Return the events of a call that was found in a text with this path."""
         self._choices_with_calls.add(choice)
-        opened_call = ToolCall(self._call_id(found), found.name)
+        opened_call = ToolCall(self._call_id(found), found.name, path=path)
         call = replace(opened_call, arguments=found.arguments)
         if lacks_arguments(call):
             self._losses.changed(call_path(call), EMPTY_ARGUMENTS_REASON)
@@ -89,9 +91,9 @@ class TextToolCallParser(MessageSplitter):
             return self._ids.id("call_")
         return self._unique_ids.unique(found.call_id, found.name)
 
-    def report_split(self) -> None:
+    def report_split(self, path: str) -> None:
         """Report log probabilities or annotations that do not fit the remaining text."""
-        self._losses.dropped("content", _TEXT_SPLIT)
+        self._losses.dropped(path, _TEXT_SPLIT)
 
 
 class _SplitText(SplitMessage):
@@ -100,6 +102,7 @@ class _SplitText(SplitMessage):
     def __init__(self, opened: Opened, stage: TextToolCallParser) -> None:
         super().__init__(opened)
         self._stage = stage
+        self._path = message_path(opened)
         # The scanner of the current part, and the deltas that were fed to it.
         self._scanner = stage.scanner(at_reply_start=True)
         self._deltas = DeltaBuffer()
@@ -185,7 +188,7 @@ class _SplitText(SplitMessage):
         ):
             # Annotations count positions from the start of the unsplit text, and a group of
             # logprobs may include tokens of the removed markup.
-            self._stage.report_split()
+            self._stage.report_split(self._path)
             logprobs = delta.logprobs if len(delta.logprobs) == 1 and not is_reasoning else ()
             delta = replace(delta, annotations=(), logprobs=logprobs)
         if self._block is not None:
@@ -201,7 +204,7 @@ class _SplitText(SplitMessage):
         if not self._is_split:
             self._whitespace.append(delta)
         elif delta.logprobs:
-            self._stage.report_split()
+            self._stage.report_split(self._path)
         return []
 
     def _open_message(self, *first: Delta) -> list[Event]:
@@ -239,7 +242,7 @@ class _SplitText(SplitMessage):
         markup = list(self._deltas.take(length))
         for removed in (markup, self._whitespace):
             if any(delta.logprobs or delta.annotations for delta in removed):
-                self._stage.report_split()
+                self._stage.report_split(self._path)
         self._whitespace.clear()
         self._is_split = True
 
@@ -256,7 +259,9 @@ class _SplitText(SplitMessage):
         calls = [
             event
             for call in found.calls
-            for event in self._stage.call_events(call, self._new_block(), self.choice)
+            for event in self._stage.call_events(
+                call, self._new_block(), self.choice, call_path_in(self._opened)
+            )
         ]
         return [*self._end_message(Closed(self._opened.index)), *calls]
 

@@ -12,7 +12,7 @@ from adapters.errors import DragomanError, InvalidReplyError, InvalidRequestErro
 from adapters.ir.accumulator import to_events
 from adapters.ir.events import Failed
 from adapters.ir.types import EMPTY_REQUEST, CallKind, CustomTool, Error, Reply, Usage
-from adapters.losses import Loss, Losses
+from adapters.losses import Loss, Losses, ReplyLosses
 from adapters.reasoning.capture import ReasoningCapture
 from adapters.reasoning.passed import may_have_reasoning
 from adapters.sse import BYTE_ORDER_MARK, encode, is_stream
@@ -132,7 +132,7 @@ class ReplyTranslator:
 
     def __init__(self, plan: ReplyPlan, *, status: int = OK, streamed: bool = False) -> None:
         self.plan = plan
-        self.losses = Losses(None)
+        self.losses = ReplyLosses(plan.options.client.reply_names)
         self._options = options = plan.options
         self._status = status
         self._context = self._reader_context = ReplyContext(
@@ -156,7 +156,7 @@ class ReplyTranslator:
         # Whether the client receives a stream; set when the backend's stream begins.
         self.is_stream = False
         # The inputs of custom tools, to be checked after the reply.
-        self.custom_inputs: list[CustomInput] = []
+        self._custom_inputs: list[CustomInput] = []
         # Sealed reasoning by call, which the client does not carry.
         self.reasoning: dict[str, str] = {}
         if streamed and status < _FIRST_ERROR:
@@ -227,10 +227,18 @@ class ReplyTranslator:
         """Return stages, which add what they find to that of this translator."""
         for stage in stages:
             if isinstance(stage, CallRestorer):
-                stage.custom_inputs = self.custom_inputs
+                stage.custom_inputs = self._custom_inputs
             elif isinstance(stage, ReasoningCapture):
                 stage.sealed_by_call = self.reasoning
         return stages
+
+    @property
+    def custom_inputs(self) -> list[CustomInput]:
+        """The inputs of custom tools, with their paths in the client's reply."""
+        return [
+            replace(given, path=self.losses.client_path(given.path))
+            for given in self._custom_inputs
+        ]
 
     @property
     def has_content(self) -> bool:

@@ -63,7 +63,8 @@ def _struct_to_plain(struct: Struct) -> dict[str, object]:
     fields: dict[str, object] = {} if tag is None else {"type": tag}
     for field in known_fields(type(struct)):
         value = getattr(struct, field.name)
-        if value != field.default:
+        # The paths of items are in the losses.
+        if value != field.default and field.name != "path":
             fields[field.encode_name] = to_plain(value)
     return fields
 

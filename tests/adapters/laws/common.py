@@ -153,8 +153,8 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
             yield path, type(value).__name__
             for field in msgspec.structs.fields(value):
                 inner = getattr(value, field.name)
-                # The reason why an extra field matters is a text for people.
-                if inner != field.default and field.name != "drop_reason":
+                # The path of an item and the reason why a field matters are for people.
+                if inner != field.default and field.name not in ("drop_reason", "path"):
                     yield from _leaves(inner, f"{path}.{field.name}")
         case tuple() | list():
             for number, inner in enumerate(cast("Sequence[object]", value)):

@@ -12,6 +12,7 @@ DIALOGUE = Dialect(
     stateful=False,
     reasoning="message_field",
     names=wire.NAMES,
+    reply_names={},
     unsupported_fields=request.UNSUPPORTED_FIELDS,
     has_call_ids=True,
     predates_tools=False,
