@@ -107,7 +107,11 @@ class OutputWriter:
                 return item.value if family == FAMILY else write_image(item, item_id, status)
             case _:
                 raise AssertionError(f"a reply cannot contain {item!r}")
-        self._extras.carry(item.extras, wire, item.path)
+        path = item.path
+        if isinstance(item, ir.Reasoning):
+            # Chat has reasoning in a field beside which its extra fields are.
+            path = path.rpartition(".")[0] or path
+        self._extras.carry(item.extras, wire, path)
         return wire
 
     def _write_message(self, message: ir.Message, item_id: str, status: ir.Status) -> Wire:
