@@ -35,6 +35,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"dry_run", "observability"},
         {"http", "openapi", "retention"},
         {"backends", "turns"},
+        {"recording"},
         {"compaction", "context", "token_counting"},
         {"pipeline"},
         {"api", "app", "background", "server", "websocket"},
