@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, settings
 from syrupy.assertion import SnapshotAssertion
 
 from gateway import grammar_check
-from tests.snapshots import JsonSnapshots, LossSnapshots, SseSnapshots
+from tests.snapshots import LossSnapshots, ModuleJsonSnapshots, ModuleSseSnapshots
 
 # Snapshots are named by case and not by test, which syrupy warns about when it writes one.
 UNRELATED_NAME_WARNING = r"ignore:\s*Can not relate snapshot (location|name):UserWarning"
@@ -59,12 +59,12 @@ def grammar_timeout() -> Iterator[None]:
 
 @pytest.fixture
 def json_snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    return snapshot.use_extension(JsonSnapshots)
+    return snapshot.use_extension(ModuleJsonSnapshots)
 
 
 @pytest.fixture
 def sse_snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    return snapshot.use_extension(SseSnapshots)
+    return snapshot.use_extension(ModuleSseSnapshots)
 
 
 @pytest.fixture

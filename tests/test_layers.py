@@ -40,7 +40,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"pipeline"},
         {"api", "app", "background", "server", "websocket"},
         {"cli"},
-        {"__main__"},
+        {"__main__", "pytest_plugin"},
     ),
 }
 

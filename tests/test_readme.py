@@ -19,7 +19,13 @@ from adapters import Severity
 from adapters.profiles import PROFILES
 from gateway.cli.commands import main
 from gateway.config import load_config
-from tests.corpus import ErrorCase, ReplyCase, RequestCase, StreamCase, load_stream
+from gateway.pytest_plugin.cases import (
+    ErrorCase,
+    ReplyCase,
+    RequestCase,
+    StreamCase,
+    read_stream_case,
+)
 from tests.gateway.cli.command_line import REPLY, REQUEST, STREAM
 from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.judges.reading import object_in, read_object
@@ -223,7 +229,7 @@ def test_architecture_has_every_package() -> None:
 def test_fields_of_cases_are_those_of_contributing() -> None:
     documented = {cell.strip("`") for cell in first_cells(table("| field | in |", CONTRIBUTING))}
     kinds = (RequestCase, ReplyCase, StreamCase, ErrorCase)
-    assert documented == {field.name for kind in kinds for field in fields(kind)} - {"name"}
+    assert documented == {field.encode_name for kind in kinds for field in fields(kind)} - {"name"}
 
 
 def test_example_cases_of_contributing_are_valid(tmp_path: Path) -> None:
@@ -231,4 +237,4 @@ def test_example_cases_of_contributing_are_valid(tmp_path: Path) -> None:
     assert msgspec.json.decode(request, type=RequestCase).dialect == "chat"
     [stream] = blocks("text", CONTRIBUTING)
     (tmp_path / "example.sse").write_text(stream)
-    assert load_stream(tmp_path / "example.sse").body.startswith(b"data: ")
+    assert read_stream_case(tmp_path / "example.sse").body.startswith(b"data: ")

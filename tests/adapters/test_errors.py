@@ -6,11 +6,11 @@ from syrupy.assertion import SnapshotAssertion
 
 import adapters
 from adapters.wire.error_body import CONTEXT_OVERFLOW
+from gateway.pytest_plugin.formats import format_json
 from tests.corpus import ERRORS, ErrorCase, case_params, case_target_params, pair
 from tests.exchange import Exchange
 from tests.judges import sdk
 from tests.judges.reading import object_in, read_object
-from tests.snapshots import format_json
 
 
 def translate(case: ErrorCase, target: str) -> adapters.ReplyEnd:

@@ -14,14 +14,15 @@ from msgspec import Meta, Raw, Struct
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
+from gateway.config.schema import DialectName
+from gateway.pytest_plugin.formats import format_json, format_losses
 from tests.adapters.laws.common import payloads
 from tests.adapters.test_streams import assert_valid
-from tests.corpus import CASES, DialectName, Report, Sentence, StrictCapabilities, on_wire
+from tests.corpus import CASES, Report, Sentence, StrictCapabilities, on_wire
 from tests.exchange import Exchange
 from tests.judges import sdk
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
 from tests.judges.samples import encoded
-from tests.snapshots import format_json, format_losses
 
 Mode = Literal["whole", "streamed", "late"]
 

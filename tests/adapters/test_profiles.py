@@ -9,9 +9,9 @@ from syrupy.assertion import SnapshotAssertion
 import adapters
 from adapters.capabilities import GENERIC
 from adapters.profiles import PROFILES
+from gateway.pytest_plugin.formats import format_json, format_losses
 from tests.corpus import REPLIES, REQUESTS, STREAMS
 from tests.exchange import Exchange
-from tests.snapshots import format_json, format_losses
 
 # One request with everything that servers treat differently.
 REQUEST = b"""{

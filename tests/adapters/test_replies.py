@@ -7,11 +7,11 @@ from syrupy.assertion import SnapshotAssertion
 
 import adapters
 from gateway.grammar_check import check_inputs_blocking
+from gateway.pytest_plugin.formats import format_json, format_losses
 from tests import corpus
 from tests.exchange import Exchange
 from tests.judges import open_responses, sdk
 from tests.judges.reading import read_object
-from tests.snapshots import format_json, format_losses
 
 
 def validate(target: str, reply: adapters.ReplyEnd) -> None:

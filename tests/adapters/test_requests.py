@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
 import adapters
+from gateway.pytest_plugin.formats import format_json, format_losses
 from tests import corpus
 from tests.exchange import Exchange
 from tests.judges import sdk
-from tests.snapshots import format_json, format_losses
 
 Outcome = adapters.BackendRequest | adapters.InvalidRequestError | adapters.UnsupportedRequestError
 
@@ -128,7 +128,7 @@ def test_sdk_still_refuses_the_listed_fields(snapshot_name: str) -> None:
 @pytest.mark.parametrize("case", corpus.case_params(corpus.REQUESTS))
 def test_request_in_its_own_dialect(case: corpus.RequestCase) -> None:
     # The fields that a backend adds to requests in its own dialect have a test of their own.
-    usual = replace(case, capabilities=replace(case.capabilities, extra_body={}))
+    usual = replace(case, own_capabilities={**case.own_capabilities, "extra_body": {}})
     outcome = translate(usual, case.dialect)
     if isinstance(outcome, adapters.BackendRequest):
         assert (outcome.body, outcome.losses) == (corpus.on_wire(case.body), ())

@@ -10,11 +10,11 @@ import adapters
 from adapters.ir.events import TRUNCATED_STREAM, UNDECODABLE_STREAM, Failed
 from adapters.sse import Decoder
 from gateway.grammar_check import check_inputs_blocking
+from gateway.pytest_plugin.formats import format_stream
 from tests import corpus
 from tests.exchange import Exchange
 from tests.judges import open_responses, passable, sdk
 from tests.judges.reading import read_object
-from tests.snapshots import format_stream
 
 Translated = tuple[bytes, tuple[adapters.Loss, ...]]
 

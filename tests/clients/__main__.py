@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
+from gateway.pytest_plugin.scripted_backend import ScriptedBackend
 from tests.clients.backend import model_name, script_backend
 from tests.clients.definitions import Client, load_clients
 from tests.clients.driver_process import Run, run_driver
@@ -18,7 +19,6 @@ from tests.clients.page import Failure, Result, read_results, write_results
 from tests.clients.quirks import quirk_names
 from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.gateway_process import Gateway, run_gateway
-from tests.gateway.scripted_backend import ScriptedBackend
 
 _FAILED = "--failed"
 _BACKEND = """

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from functools import partial
 from secrets import token_hex
 
-from tests.clients.quirks import CHAT, LEGACY, NO_DONE, QUIRKS, RESPONSES, apply_quirk
-from tests.gateway.backend_replies import Call, Turn, reply_body, stream_events
-from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.scripted_backend import (
+from gateway.pytest_plugin.scripted_backend import (
     ReceivedRequest,
     Script,
     ScriptedBackend,
     json_reply,
     stream_reply,
 )
+from tests.clients.quirks import CHAT, LEGACY, NO_DONE, QUIRKS, RESPONSES, apply_quirk
+from tests.gateway.backend_replies import Call, Turn, reply_body, stream_events
+from tests.gateway.gateway_config import DIALECTS
 from tests.judges.reading import JsonObject, object_in, objects_in
 from tests.judges.sample_streams import DONE, responses_stream
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import ScriptedBackend
 from tests.clients.backend import HistoryError, model_name, next_turn, script_backend
 from tests.clients.definitions import DRIVERS, load_clients
 from tests.clients.driver_process import Run, run_driver
@@ -17,7 +18,6 @@ from tests.clients.page import CELLS, PAGE, read_results, render_page
 from tests.clients.quirks import apply_quirk, quirk_names
 from tests.gateway.backend_replies import Call, Turn, stream_events
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.scripted_backend import ScriptedBackend
 from tests.judges.reading import JsonObject
 from tests.judges.samples import encoded
 

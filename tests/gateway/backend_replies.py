@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from zlib import crc32
 
-from tests.gateway.scripted_backend import Script, ScriptedBackend, json_reply, stream_reply
+from gateway.pytest_plugin.scripted_backend import Script, ScriptedBackend, json_reply, stream_reply
 from tests.judges.reading import JsonObject, object_in
 from tests.judges.sample_streams import DONE, responses_events, responses_stream
 from tests.judges.samples import encoded, response

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from gateway.pytest_plugin.scripted_backend import ReceivedRequest
 from tests.gateway.backend_replies import Call
-from tests.gateway.scripted_backend import ReceivedRequest
 from tests.judges import sdk
 from tests.judges.reading import JsonObject, as_object, object_in, objects_in, text_in
 

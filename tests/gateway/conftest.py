@@ -10,12 +10,12 @@ import openai
 import pytest
 from openai.types.responses import Response
 
+from gateway.pytest_plugin.scripted_backend import Script, ScriptedBackend
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, reply_script, script_turns
 from tests.gateway.gateway_config import BACKEND_KINDS, backend_tables, state_table
 from tests.gateway.gateway_process import Gateway, assert_no_errors_logged, run_gateway
 from tests.gateway.plain_requests import request_body, request_path
-from tests.gateway.scripted_backend import Script, ScriptedBackend
 from tests.gateway.sdk_clients import create_response, make_client, request_error, sdk_client
 from tests.gateway.stores import DATABASES, new_url
 from tests.judges.reading import JsonObject

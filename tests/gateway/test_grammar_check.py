@@ -11,12 +11,12 @@ from adapters import CustomInput, Loss
 from adapters.ir.types import CustomTool
 from gateway import grammar_check
 from gateway.grammar_check import MAX_INPUT_CHARACTERS, check_inputs, check_inputs_blocking
+from gateway.pytest_plugin.scripted_backend import ScriptedBackend
 from tests.gateway.backend_replies import Call, Turn
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import backend_table, capability_table
 from tests.gateway.plain_requests import request_body
 from tests.gateway.raw_http import RawResponse, get
-from tests.gateway.scripted_backend import ScriptedBackend
 from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 from tests.judges.samples import encoded
 

@@ -5,9 +5,7 @@ from http.client import IncompleteRead
 
 import pytest
 
-from tests.gateway import raw_http
-from tests.gateway.conftest import NewModel
-from tests.gateway.scripted_backend import (
+from gateway.pytest_plugin.scripted_backend import (
     ConnectionEnd,
     Gate,
     Pause,
@@ -16,6 +14,8 @@ from tests.gateway.scripted_backend import (
     stream_reply,
     truncated_reply,
 )
+from tests.gateway import raw_http
+from tests.gateway.conftest import NewModel
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.pytest_plugin.scripted_backend import Script, ScriptedBackend, json_reply
 from gateway.token_counting import ITEM_TOKENS, MEDIA_TOKENS, count_request, estimate_tokens
 from tests.gateway.compaction.requests import SUMMARY, TRIGGER, message
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import DIALECTS, backend_table, backend_tables, capability_table
 from tests.gateway.raw_http import RawResponse
-from tests.gateway.scripted_backend import Script, ScriptedBackend, json_reply
 from tests.gateway.sdk_clients import WEATHER_TOOL
 from tests.judges.reading import objects_in
 

@@ -13,8 +13,8 @@ import adapters
 from adapters.ir.events import Failed
 from adapters.ir.types import Reply
 from adapters.losses import Losses
+from gateway.pytest_plugin.formats import format_json
 from tests import corpus
-from tests.snapshots import format_json
 
 
 @pytest.mark.parametrize("case", corpus.case_params([*corpus.REQUESTS, *corpus.REPLIES]))

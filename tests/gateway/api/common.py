@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 import openai
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import Script, json_reply, stream_reply, truncated_reply
 from tests.gateway.backend_replies import Turn, error_events, stream_events
 from tests.gateway.raw_http import RawResponse
-from tests.gateway.scripted_backend import Script, json_reply, stream_reply, truncated_reply
 from tests.judges.sdk import judge_error
 
 

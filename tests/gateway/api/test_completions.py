@@ -11,6 +11,7 @@ import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion
 
+from gateway.pytest_plugin.scripted_backend import Gate, json_reply, stream_reply
 from tests.gateway.api.common import (
     INVALID_METADATA,
     assert_indistinguishable,
@@ -21,7 +22,6 @@ from tests.gateway.api.common import (
 from tests.gateway.backend_replies import Call, Turn, reply_body, stream_events
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT
-from tests.gateway.scripted_backend import Gate, json_reply, stream_reply
 from tests.gateway.sdk_clients import sdk_client
 from tests.gateway.waiting import wait_until
 

@@ -8,6 +8,7 @@ import pytest
 from openai.types.conversations import ConversationItem
 from pydantic import TypeAdapter
 
+from gateway.pytest_plugin.scripted_backend import truncated_reply
 from tests.gateway.api.common import (
     INVALID_METADATA,
     assert_indistinguishable,
@@ -21,7 +22,6 @@ from tests.gateway.background.requests import events_of
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT
 from tests.gateway.raw_http import send
-from tests.gateway.scripted_backend import truncated_reply
 from tests.gateway.sdk_clients import sdk_client
 from tests.judges.reading import JsonObject, object_in, text_in
 

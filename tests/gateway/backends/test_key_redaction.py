@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from gateway.backends.key_redaction import key_redactor
+from gateway.pytest_plugin.scripted_backend import Script, ScriptedBackend, json_reply, stream_reply
 from tests.gateway.backend_replies import Call, Turn, reply_body, stream_events
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import DIALECTS, EVERY_PAIR, STREAMED_OR_NOT, backend_table
 from tests.gateway.gateway_process import log_line_naming
 from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.raw_http import RawResponse
-from tests.gateway.scripted_backend import Script, ScriptedBackend, json_reply, stream_reply
 from tests.judges.reading import JsonObject
 
 PLACEHOLDERS = {

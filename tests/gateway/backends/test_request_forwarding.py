@@ -4,6 +4,7 @@ import http.client
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import LAST_CHUNK, chunk, json_reply, stream_reply
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, error_events, reply_body
 from tests.gateway.backend_requests import ENDPOINT_PATHS
@@ -11,7 +12,6 @@ from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS, EVERY_PAIR
 from tests.gateway.http.test_request_body import COMPRESSORS
 from tests.gateway.plain_requests import request_body, request_path
-from tests.gateway.scripted_backend import LAST_CHUNK, chunk, json_reply, stream_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject

@@ -9,11 +9,16 @@ from gateway.backends.client import BackendClient
 from gateway.backends.routing import Router
 from gateway.config.schema import ModelConfig
 from gateway.errors import ModelNotFoundError
+from gateway.pytest_plugin.scripted_backend import (
+    ReceivedRequest,
+    Script,
+    ScriptedBackend,
+    json_reply,
+)
 from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.backends.test_models import backend_client, backend_config
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import backend_table
-from tests.gateway.scripted_backend import ReceivedRequest, Script, ScriptedBackend, json_reply
 
 
 def _backend(name: str, *models: str, default: bool = False, **aliases: str) -> BackendClient:

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from gateway.backends.client import RequestTemplate
+from tests.gateway.addresses import full_address, refusing_address
 from tests.gateway.backends.byte_server import (
     HALF,
     LAST_CHUNK,
@@ -19,7 +20,6 @@ from tests.gateway.backends.byte_server import (
     direct,
     linked,
 )
-from tests.gateway.scripted_backend import full_address, refusing_address
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
 HELLO = (200, b"hello")

@@ -10,13 +10,13 @@ from pathlib import Path
 from openai.types.responses import Response
 
 from adapters.responses.conformance import check_stream
+from gateway.pytest_plugin.scripted_backend import Gate, Script, ScriptedBackend, stream_reply
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, stream_events
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import backend_tables, state_table
 from tests.gateway.gateway_process import assert_no_errors_logged, run_gateway
 from tests.gateway.rows import LOCK_ERRORS, execute
-from tests.gateway.scripted_backend import Gate, Script, ScriptedBackend, stream_reply
 from tests.gateway.sdk_clients import sdk_client
 from tests.gateway.stores import new_url
 from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until

@@ -6,6 +6,13 @@ from typing import Any
 import openai
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import (
+    Gate,
+    ScriptedBackend,
+    json_reply,
+    stream_reply,
+    truncated_reply,
+)
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Call, Turn, error_events, reply_body, stream_events
 from tests.gateway.background.requests import (
@@ -24,13 +31,6 @@ from tests.gateway.background.requests import (
     run_nodes,
 )
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.scripted_backend import (
-    Gate,
-    ScriptedBackend,
-    json_reply,
-    stream_reply,
-    truncated_reply,
-)
 from tests.gateway.sdk_clients import WEATHER_TOOL
 from tests.gateway.stores import DATABASES
 from tests.judges.reading import objects_in

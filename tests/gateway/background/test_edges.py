@@ -13,6 +13,7 @@ from gateway.crypto import SealingKeys, api_key_digest
 from gateway.errors import DecryptionError
 from gateway.http.auth import Principal
 from gateway.http.request_body import parse_request
+from gateway.pytest_plugin.scripted_backend import ScriptedBackend, json_reply, stream_reply
 from gateway.store import JSON_NULL, Conversation, Item, Page, Response
 from gateway.turns.turn import Turn
 from tests.gateway.backend_replies import reply_body, stream_events
@@ -26,7 +27,6 @@ from tests.gateway.background.requests import (
     run_nodes,
 )
 from tests.gateway.gateway_config import backend_table, capability_table
-from tests.gateway.scripted_backend import ScriptedBackend, json_reply, stream_reply
 from tests.gateway.stores import opened_store
 from tests.judges.reading import JsonObject, integer_in, object_in, objects_in, text_in
 

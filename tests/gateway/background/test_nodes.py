@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import Gate, ScriptedBackend
 from tests.gateway import raw_http
 from tests.gateway.background.requests import (
     ALONE,
@@ -22,7 +23,6 @@ from tests.gateway.background.requests import (
 )
 from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.rows import execute
-from tests.gateway.scripted_backend import Gate, ScriptedBackend
 from tests.gateway.stores import DATABASES, ON_BOTH_DATABASES
 from tests.gateway.waiting import wait_until
 from tests.judges.reading import integer_in, object_in, objects_in, text_in

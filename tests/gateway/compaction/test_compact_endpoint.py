@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.crypto import new_sealing_key
+from gateway.pytest_plugin.scripted_backend import ScriptedBackend, json_reply
 from tests.gateway.backend_replies import RESPONSES_USAGE, Call, Turn, reply_body
 from tests.gateway.compaction.requests import (
     HISTORY,
@@ -19,7 +20,6 @@ from tests.gateway.compaction.requests import (
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT, backend_tables
 from tests.gateway.raw_http import RawResponse
-from tests.gateway.scripted_backend import ScriptedBackend, json_reply
 from tests.judges.open_responses import assert_compaction
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in
 from tests.judges.samples import encoded

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import Gate, ScriptedBackend, json_reply
 from tests.gateway.backend_replies import Call, Turn, reply_body
 from tests.gateway.compaction.requests import (
     EXEC_COMMAND_TOOL,
@@ -18,7 +19,6 @@ from tests.gateway.compaction.requests import (
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT, backend_tables
 from tests.gateway.raw_http import RawResponse, request_bytes
-from tests.gateway.scripted_backend import Gate, ScriptedBackend, json_reply
 from tests.gateway.sdk_clients import WEATHER_TOOL
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges.reading import JsonObject, objects_in

@@ -4,11 +4,16 @@ import json
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import (
+    ReceivedRequest,
+    Script,
+    ScriptFactory,
+    json_reply,
+)
 from tests.gateway.backend_replies import Turn, reply_script
 from tests.gateway.compaction.requests import HISTORY, SUMMARY, TRIGGER, message, validated
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT
-from tests.gateway.scripted_backend import ReceivedRequest, Script, ScriptFactory, json_reply
 from tests.judges.reading import JsonObject, objects_in
 from tests.judges.samples import encoded
 

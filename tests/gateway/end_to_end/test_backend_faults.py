@@ -5,10 +5,7 @@ from collections.abc import Iterator
 import openai
 import pytest
 
-from tests.gateway.backend_replies import Turn, reply_body, reply_script, stream_events
-from tests.gateway.conftest import Harness, run_harness
-from tests.gateway.gateway_config import DIALECTS, backend_table
-from tests.gateway.scripted_backend import (
+from gateway.pytest_plugin.scripted_backend import (
     JSON,
     ConnectionEnd,
     Pause,
@@ -16,12 +13,14 @@ from tests.gateway.scripted_backend import (
     ScriptedBackend,
     Step,
     chunk,
-    full_address,
     json_reply,
-    refusing_address,
     reply_head,
     stream_head,
 )
+from tests.gateway.addresses import full_address, refusing_address
+from tests.gateway.backend_replies import Turn, reply_body, reply_script, stream_events
+from tests.gateway.conftest import Harness, run_harness
+from tests.gateway.gateway_config import DIALECTS, backend_table
 from tests.gateway.waiting import wait_until
 
 TURN = Turn("One two three four five six.")

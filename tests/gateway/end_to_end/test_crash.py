@@ -5,12 +5,12 @@ import itertools
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from gateway.pytest_plugin.scripted_backend import ScriptedBackend
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, reply_script
 from tests.gateway.conftest import NewModel
 from tests.gateway.gateway_config import backend_tables, state_table
 from tests.gateway.gateway_process import Gateway, run_gateway
-from tests.gateway.scripted_backend import ScriptedBackend
 from tests.gateway.stores import ON_BOTH_DATABASES, new_url
 from tests.gateway.waiting import wait_until
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object, text_in

@@ -11,6 +11,12 @@ from pathlib import Path
 import openai
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import (
+    ReceivedRequest,
+    Script,
+    ScriptedBackend,
+    json_reply,
+)
 from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.end_to_end.test_reasoning import (
@@ -29,7 +35,6 @@ from tests.gateway.end_to_end.test_reasoning import (
 from tests.gateway.gateway_config import backend_table, capability_table, state_table
 from tests.gateway.raw_http import RawResponse
 from tests.gateway.rows import count_rows, execute
-from tests.gateway.scripted_backend import ReceivedRequest, Script, ScriptedBackend, json_reply
 from tests.gateway.sdk_clients import create_completion
 from tests.gateway.stores import DATABASES, new_url
 from tests.judges.reading import JsonObject, objects_in, read_object

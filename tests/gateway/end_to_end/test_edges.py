@@ -9,13 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from adapters.sse import BYTE_ORDER_MARK
-from tests.gateway.backend_replies import Turn, reply_body, stream_events
-from tests.gateway.conftest import Harness, run_harness
-from tests.gateway.end_to_end.test_load import wait_until_blocked
-from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT, backend_table, capability_table
-from tests.gateway.gateway_process import assert_no_errors_logged
-from tests.gateway.plain_requests import request_body, request_path
-from tests.gateway.scripted_backend import (
+from gateway.pytest_plugin.scripted_backend import (
     JSON,
     ConnectionEnd,
     Gate,
@@ -24,11 +18,17 @@ from tests.gateway.scripted_backend import (
     ScriptedBackend,
     chunk,
     json_reply,
-    refusing_address,
     reply_head,
     stream_head,
     stream_reply,
 )
+from tests.gateway.addresses import refusing_address
+from tests.gateway.backend_replies import Turn, reply_body, stream_events
+from tests.gateway.conftest import Harness, run_harness
+from tests.gateway.end_to_end.test_load import wait_until_blocked
+from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT, backend_table, capability_table
+from tests.gateway.gateway_process import assert_no_errors_logged
+from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
 TURN = Turn("One two three.")

@@ -8,18 +8,18 @@ from itertools import count
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
-from tests.gateway import raw_http
-from tests.gateway.backend_replies import Call, Turn, stream_events
-from tests.gateway.background.requests import events_of
-from tests.gateway.conftest import Harness
-from tests.gateway.plain_requests import request_body, request_path
-from tests.gateway.scripted_backend import (
+from gateway.pytest_plugin.scripted_backend import (
     Gate,
     ReceivedRequest,
     Script,
     ScriptFactory,
     stream_reply,
 )
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Call, Turn, stream_events
+from tests.gateway.background.requests import events_of
+from tests.gateway.conftest import Harness
+from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.sdk_clients import chat_reply, join_chunks, responses_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge

@@ -9,12 +9,12 @@ import re
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import Pause, truncated_reply
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Call, Turn, error_events, stream_events
 from tests.gateway.background.requests import events_of
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS, STREAMED_OR_NOT
-from tests.gateway.scripted_backend import Pause, truncated_reply
 from tests.gateway.sdk_clients import PARAMETERS
 from tests.judges.open_responses import assert_compaction, assert_response, assert_stream
 from tests.judges.reading import JsonObject, object_in, objects_in, text_in

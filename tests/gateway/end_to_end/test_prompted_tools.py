@@ -5,11 +5,11 @@ from itertools import product
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import ScriptedBackend
 from tests.gateway.backend_replies import Call, Turn
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.end_to_end.test_pairs import EVERY_CLIENT_AND_BACKEND, Pair, tool_result
 from tests.gateway.gateway_config import DIALECTS, backend_table, capability_table
-from tests.gateway.scripted_backend import ScriptedBackend
 from tests.gateway.sdk_clients import QUESTION, TOOLS, make_client
 from tests.judges.reading import JsonObject, objects_in
 

@@ -12,14 +12,7 @@ from typing import Any, cast
 import openai
 import pytest
 
-from tests.adapters.test_loops import streamed
-from tests.gateway.backend_replies import Turn, reply_body, reply_script
-from tests.gateway.conftest import Harness, run_harness
-from tests.gateway.gateway_config import STREAMED_OR_NOT, backend_table, capability_table
-from tests.gateway.gateway_process import log_line_naming
-from tests.gateway.raw_http import RawResponse
-from tests.gateway.rows import count_rows
-from tests.gateway.scripted_backend import (
+from gateway.pytest_plugin.scripted_backend import (
     ReceivedRequest,
     Script,
     ScriptedBackend,
@@ -27,6 +20,13 @@ from tests.gateway.scripted_backend import (
     json_reply,
     stream_reply,
 )
+from tests.adapters.test_loops import streamed
+from tests.gateway.backend_replies import Turn, reply_body, reply_script
+from tests.gateway.conftest import Harness, run_harness
+from tests.gateway.gateway_config import STREAMED_OR_NOT, backend_table, capability_table
+from tests.gateway.gateway_process import log_line_naming
+from tests.gateway.raw_http import RawResponse
+from tests.gateway.rows import count_rows
 from tests.gateway.sdk_clients import create_completion, create_response
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 from tests.judges.samples import encoded, response

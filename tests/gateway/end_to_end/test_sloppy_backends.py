@@ -10,13 +10,13 @@ import re
 import pytest
 
 import adapters
+from gateway.pytest_plugin.scripted_backend import json_reply, stream_reply
 from tests.corpus import ERRORS, REPLIES, STREAMS, ErrorCase, ReplyCase, StreamCase
 from tests.exchange import Exchange
 from tests.gateway.background.requests import events_of
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.plain_requests import request_body, request_path
-from tests.gateway.scripted_backend import json_reply, stream_reply
 from tests.judges import sdk as judge
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 from tests.judges.samples import encoded

@@ -6,12 +6,12 @@ import openai
 import pytest
 
 from gateway.crypto import api_key_digest
+from gateway.pytest_plugin.scripted_backend import ScriptedBackend, json_reply
 from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.conftest import Harness, NewModel
 from tests.gateway.gateway_config import backend_table
 from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.raw_http import send
-from tests.gateway.scripted_backend import ScriptedBackend, json_reply
 from tests.gateway.sdk_clients import sdk_client
 from tests.gateway.waiting import wait_until
 

@@ -8,12 +8,7 @@ from itertools import product
 import openai
 import pytest
 
-from tests.gateway import raw_http
-from tests.gateway.backend_replies import Turn, reply_body, reply_script, stream_events
-from tests.gateway.conftest import Harness
-from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.plain_requests import request_body, request_path
-from tests.gateway.scripted_backend import (
+from gateway.pytest_plugin.scripted_backend import (
     JSON,
     ConnectionEnd,
     Gate,
@@ -26,6 +21,11 @@ from tests.gateway.scripted_backend import (
     stream_head,
     stream_reply,
 )
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Turn, reply_body, reply_script, stream_events
+from tests.gateway.conftest import Harness
+from tests.gateway.gateway_config import DIALECTS
+from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
 TURN = Turn("One two three four five six.")

@@ -4,11 +4,11 @@ import openai
 import pytest
 
 from gateway.http.paths import rewrite_path
+from gateway.pytest_plugin.scripted_backend import json_reply
 from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_process import Gateway
 from tests.gateway.raw_http import send
-from tests.gateway.scripted_backend import json_reply
 
 MESSAGES = b'"messages":[{"role":"user","content":"hi"}]'
 

@@ -7,12 +7,12 @@ from typing import cast
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from gateway.pytest_plugin.scripted_backend import ScriptedBackend, json_reply
 from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import backend_table
 from tests.gateway.gateway_process import log_line_naming
 from tests.gateway.raw_http import send
-from tests.gateway.scripted_backend import ScriptedBackend, json_reply
 from tests.judges.reading import JsonObject
 
 REPLY = reply_body("chat", Turn("Hello."))

@@ -27,6 +27,7 @@ from gateway.openapi.responses_items import (
 )
 from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
 from gateway.openapi.responses_request import KnownToolChoice, ResponsesRequest
+from gateway.pytest_plugin.formats import format_json
 from tests.adapters.test_field_coverage import (
     SPOTS,
     assert_listed,
@@ -38,7 +39,7 @@ from tests.adapters.test_field_coverage import (
 from tests.corpus import REQUESTS, RequestCase, case_params
 from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 from tests.judges.sdk import judge_chat_request, judge_error, judge_responses_request
-from tests.snapshots import SNAPSHOTS, format_json
+from tests.snapshots import SNAPSHOTS
 
 TYPES: dict[str, Any] = {"chat": ChatRequest, "legacy": ChatRequest, "responses": ResponsesRequest}
 IN_MEMORY = Config(state=StateConfig(url="memory:"))

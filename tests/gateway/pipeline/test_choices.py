@@ -7,20 +7,20 @@ from collections.abc import Iterator, Sequence
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionUserMessageParam
 
-from tests.gateway import raw_http
-from tests.gateway.backend_replies import Call, Turn, error_events, reply_body, stream_events
-from tests.gateway.conftest import Harness, run_harness
-from tests.gateway.gateway_config import STREAMED_OR_NOT, backend_table, capability_table
-from tests.gateway.scripted_backend import (
+from gateway.pytest_plugin.scripted_backend import (
     ConnectionEnd,
     Gate,
     Script,
     ScriptedBackend,
     json_reply,
-    refusing_address,
     stream_reply,
     truncated_reply,
 )
+from tests.gateway import raw_http
+from tests.gateway.addresses import refusing_address
+from tests.gateway.backend_replies import Call, Turn, error_events, reply_body, stream_events
+from tests.gateway.conftest import Harness, run_harness
+from tests.gateway.gateway_config import STREAMED_OR_NOT, backend_table, capability_table
 from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 from tests.judges import sdk as judge
 from tests.judges.reading import objects_in

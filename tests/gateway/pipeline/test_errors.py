@@ -3,12 +3,18 @@
 import openai
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import (
+    Pause,
+    Step,
+    json_reply,
+    stream_reply,
+    truncated_reply,
+)
 from tests.gateway import old_sdk_client
 from tests.gateway.backend_replies import Call, Turn, error_events, reply_script, stream_events
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECT_PAIRS, DIALECTS, EVERY_PAIR
 from tests.gateway.plain_requests import request_body
-from tests.gateway.scripted_backend import Pause, Step, json_reply, stream_reply, truncated_reply
 from tests.gateway.sdk_clients import MODES, make_client
 from tests.judges.samples import encoded
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import ReceivedRequest, Script, json_reply
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, reply_body, reply_script
 from tests.gateway.conftest import Harness
-from tests.gateway.scripted_backend import ReceivedRequest, Script, json_reply
 from tests.judges.samples import encoded
 
 TURN = Turn("One END two.")

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from openai.types.chat import ChatCompletionUserMessageParam
 
+from gateway.pytest_plugin.scripted_backend import Gate, Script, ScriptedBackend, stream_reply
 from tests.gateway.backend_replies import Turn, stream_events
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import STREAMED_OR_NOT, backend_table, capability_table
-from tests.gateway.scripted_backend import Gate, Script, ScriptedBackend, stream_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 
 TURN = Turn("One two three END four five six.")

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import adapters
+from gateway.pytest_plugin.scripted_backend import Gate, Pause, json_reply, stream_reply
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Call, Turn, reply_body, stream_events
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECT_PAIRS, DIALECTS, EVERY_PAIR
 from tests.gateway.plain_requests import request_body, request_path
-from tests.gateway.scripted_backend import Gate, Pause, json_reply, stream_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.judges import sdk as judge
 

@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway import raw_http
-from tests.gateway.backend_replies import Turn, reply_body, stream_events
-from tests.gateway.conftest import Harness, run_harness
-from tests.gateway.gateway_config import DIALECTS, backend_tables
-from tests.gateway.gateway_process import Gateway
-from tests.gateway.scripted_backend import (
+from gateway.pytest_plugin.scripted_backend import (
     Gate,
     ScriptedBackend,
     Step,
@@ -22,6 +17,11 @@ from tests.gateway.scripted_backend import (
     stream_head,
     stream_reply,
 )
+from tests.gateway import raw_http
+from tests.gateway.backend_replies import Turn, reply_body, stream_events
+from tests.gateway.conftest import Harness, run_harness
+from tests.gateway.gateway_config import DIALECTS, backend_tables
+from tests.gateway.gateway_process import Gateway
 from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 from tests.judges import sdk as judge
 

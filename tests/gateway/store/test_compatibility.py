@@ -16,11 +16,11 @@ from typing import Any
 import openai
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import ScriptedBackend
 from tests.gateway.backend_replies import Turn, script_turns
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import backend_table, backend_tables, state_table
 from tests.gateway.gateway_process import run_gateway
-from tests.gateway.scripted_backend import ScriptedBackend
 from tests.gateway.sdk_clients import sdk_client
 from tests.gateway.waiting import wait_until
 

@@ -9,13 +9,13 @@ from typing import Any
 import openai
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import Gate, ScriptedBackend, json_reply, stream_reply
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, stream_events
 from tests.gateway.background.requests import DELTA, QUICK, Node, halved, kinds_of, run_nodes
 from tests.gateway.gateway_config import DIALECTS
 from tests.gateway.postgres import database_name, server
 from tests.gateway.rows import execute
-from tests.gateway.scripted_backend import Gate, ScriptedBackend, json_reply, stream_reply
 from tests.gateway.stores import ON_BOTH_DATABASES
 from tests.gateway.waiting import wait_until
 from tests.judges.reading import JsonObject

@@ -12,6 +12,7 @@ import pytest
 from msgspec import Raw
 
 from gateway.http.auth import Principal
+from gateway.pytest_plugin.scripted_backend import ScriptedBackend
 from gateway.retention import retention_task
 from gateway.store import Completion, Conversation, Store, StoredTurn
 from tests.gateway import raw_http
@@ -19,7 +20,6 @@ from tests.gateway.backend_replies import Turn
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import DIALECTS, backend_tables, state_table
 from tests.gateway.rows import count_rows, execute
-from tests.gateway.scripted_backend import ScriptedBackend
 from tests.gateway.stores import (
     DATABASES,
     ids,

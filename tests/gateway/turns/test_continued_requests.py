@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import json_reply
 from tests.corpus import REPLIES, REQUESTS, ReplyCase, RequestCase, on_wire
 from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.background.requests import RUNNING
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.scripted_backend import json_reply
 from tests.judges.reading import JsonObject
 
 FOLLOWING: JsonObject = {"type": "message", "role": "user", "content": "And then?"}

@@ -8,13 +8,13 @@ import openai
 import pytest
 from msgspec import Raw
 
+from gateway.pytest_plugin.scripted_backend import Gate, ReceivedRequest, Script, stream_reply
 from gateway.store import Item
 from gateway.turns.history import ToolCallNotFoundError, check_outputs_have_calls
 from tests.gateway.backend_replies import Call, Turn, reply_script, stream_events
 from tests.gateway.background.requests import halved
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.scripted_backend import Gate, ReceivedRequest, Script, stream_reply
 from tests.gateway.sdk_clients import WEATHER_TOOL, sdk_client
 from tests.gateway.waiting import wait_until
 from tests.judges.reading import JsonObject, objects_in, text_in

@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import ReceivedRequest, Script
 from tests.gateway.backend_replies import Turn, reply_script
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import DIALECTS
-from tests.gateway.scripted_backend import ReceivedRequest, Script
 from tests.judges.reading import JsonObject, objects_in, text_in
 
 TOOL: JsonObject = {

@@ -9,6 +9,7 @@ from socket import create_connection
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from gateway.pytest_plugin.scripted_backend import Gate, ScriptedBackend
 from tests.gateway.backend_replies import Turn, script_turns
 from tests.gateway.background.requests import TEXT, halved
 from tests.gateway.conftest import Harness, run_harness
@@ -16,7 +17,6 @@ from tests.gateway.gateway_config import backend_tables
 from tests.gateway.gateway_process import Gateway
 from tests.gateway.http.test_auth import BACKEND_KEY, KEY, guarded
 from tests.gateway.raw_http import send
-from tests.gateway.scripted_backend import Gate, ScriptedBackend
 from tests.gateway.server.test_shutdown import wait_until_refused
 from tests.gateway.waiting import TIMEOUT_SECONDS
 from tests.gateway.websocket_client import WebSocketClient, validate_error, validate_turn

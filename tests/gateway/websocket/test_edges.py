@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import Gate, ScriptedBackend, stream_reply
 from tests.gateway.backend_replies import Turn, stream_events
 from tests.gateway.background.requests import TEXT, halved
 from tests.gateway.conftest import Harness, run_harness
@@ -13,7 +14,6 @@ from tests.gateway.end_to_end.test_load import MEBIBYTE, flood, wait_until_block
 from tests.gateway.gateway_config import backend_tables
 from tests.gateway.gateway_process import Gateway
 from tests.gateway.raw_http import send
-from tests.gateway.scripted_backend import Gate, ScriptedBackend, stream_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 from tests.gateway.websocket_client import (
     WebSocketClient,

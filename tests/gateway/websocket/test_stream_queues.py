@@ -2,9 +2,9 @@
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import Gate, stream_reply
 from tests.gateway.backend_replies import Turn, reply_script, stream_events
 from tests.gateway.conftest import Harness
-from tests.gateway.scripted_backend import Gate, stream_reply
 from tests.gateway.websocket_client import (
     FINAL_EVENT_TYPES,
     Events,

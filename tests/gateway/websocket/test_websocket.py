@@ -2,12 +2,12 @@
 
 import pytest
 
+from gateway.pytest_plugin.scripted_backend import json_reply, stream_reply, truncated_reply
 from tests.gateway.backend_replies import Call, Turn, error_events, stream_events
 from tests.gateway.backend_requests import parse_request
 from tests.gateway.conftest import Harness
 from tests.gateway.end_to_end.test_open_responses import MODELS, REQUESTS, user
 from tests.gateway.gateway_process import log_line_naming
-from tests.gateway.scripted_backend import json_reply, stream_reply, truncated_reply
 from tests.gateway.sdk_clients import WEATHER_TOOL
 from tests.gateway.websocket_client import (
     Events,
