@@ -351,8 +351,10 @@ def _select_deferred(
     if not limit and requires_call(request.tool_choice) and not has_tool:
         # A required call needs a tool to call.
         limit = 1
-    selected = used | _matching_paths(request, deferred, limit, losses)
-    return [one for one in declarations if not one.deferred or one.path in selected]
+    matching = _matching_tools(request, deferred, limit, losses)
+    needed = [one for one in deferred if one.path in used and one not in matching]
+    # Selected tools come last, because those of the next request are added to them.
+    return [*(one for one in declarations if not one.deferred), *needed, *matching]
 
 
 def _used_paths(request: Request, declarations: list[Declaration]) -> frozenset[str]:
@@ -364,10 +366,10 @@ def _used_paths(request: Request, declarations: list[Declaration]) -> frozenset[
     return frozenset(entry.path for entry in entries)
 
 
-def _matching_paths(
+def _matching_tools(
     request: Request, deferred: list[Declaration], limit: int, losses: Losses
-) -> frozenset[str]:
-    """Return the paths of the best matches, or of the first tools if none matches."""
+) -> list[Declaration]:
+    """Return the best matches, or the first tools if none matches."""
     positions = search_tools(request, [_search_text(one) for one in deferred], limit)
     count = len(deferred)
     reason = f"{len(positions)} of {count} deferred tools match the conversation and are declared"
@@ -375,7 +377,7 @@ def _matching_paths(
         positions = [*range(limit)]
         reason = f"no deferred tool matches the conversation; {limit} of {count} are declared"
     losses.changed("tools", reason)
-    return frozenset(deferred[position].path for position in positions)
+    return [deferred[position] for position in positions]
 
 
 def _search_text(declaration: Declaration) -> str:

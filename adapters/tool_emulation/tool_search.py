@@ -157,15 +157,19 @@ def is_deferred(tool: NamedTool) -> bool:
 
 
 def search_tools(request: ir.Request, tools: Sequence[str], limit: int) -> list[int]:
-    """Return the positions of the best matches for the last user message, or else for all."""
-    messages = (
-        " ".join(part.text for part in item.content if isinstance(part, ir.Text))
-        for item in request.items
-        if isinstance(item, ir.Message) and item.role == "user"
-    )
-    texts = [text for text in messages if text]
-    last = bm25_rank(" ".join(texts[-1:]), tools, limit)
-    return last or bm25_rank(" ".join(texts), tools, limit)
+    """Return the positions of the best matches for the user's messages, in the order of these.
+
+    The matches of a message follow those of earlier messages, so that prompt caches keep working;
+    they replace them if there would be more than the limit.
+    """
+    selected: list[int] = []
+    for item in request.items:
+        if isinstance(item, ir.Message) and item.role == "user":
+            text = " ".join(part.text for part in item.content if isinstance(part, ir.Text))
+            best = bm25_rank(text, tools, limit)
+            more = [position for position in best if position not in selected]
+            selected = selected + more if len(selected) + len(more) <= limit else best
+    return selected
 
 
 # Ranking

@@ -29,7 +29,7 @@ Field = Literal["reasoning_content", "reasoning", "reasoning_details"]
 
 IMAGE = "data:image/png;base64,AA=="
 PARAMETERS: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}}
-PATCH = {"name": "patch", "description": "Apply a patch.", "format": {"type": "text"}}
+PATCH: JsonObject = {"name": "patch", "description": "Apply a patch.", "format": {"type": "text"}}
 
 
 # The capabilities of backends by name.
@@ -40,7 +40,7 @@ KINDS = {
     "never replayed": adapters.Capabilities(reasoning_replay="never"),
     "always replayed": adapters.Capabilities(reasoning_replay="always"),
     "text per call": adapters.Capabilities(reasoning_items="text_per_call"),
-    "few deferred tools": adapters.Capabilities(max_deferred_tools=1, tool_types=()),
+    "few deferred tools": adapters.Capabilities(max_deferred_tools=3, tool_types=()),
 }
 
 
@@ -98,7 +98,7 @@ settings = st.builds(
 def first_request(client: str, setting: Setting, *, stream: bool) -> JsonObject:
     names = ["look", "fs.read", "very_long_" * 7]
     functions = [{"name": name, "parameters": PARAMETERS} for name in names]
-    start = {"role": "user", "content": "Begin."}
+    start: JsonObject = {"role": "user", "content": "Begin."}
     if client == "legacy":
         return {"model": "m", "messages": [start], "functions": functions}
     if client == "chat":
@@ -106,20 +106,20 @@ def first_request(client: str, setting: Setting, *, stream: bool) -> JsonObject:
         if not stream:
             # The openai package cannot read the calls of custom tools in streams.
             nested.append({"type": "custom", "custom": PATCH})
-        system = {"role": "developer", "content": "Be brief."}
+        system: JsonObject = {"role": "developer", "content": "Be brief."}
         return {"model": "m", "messages": [system, start], "tools": nested}
     tools: list[JsonObject] = [{**one, "type": "function", "strict": False} for one in functions]
-    inner = {"type": "function", "name": "look", "parameters": PARAMETERS, "strict": False}
     space: JsonObject = {
         "type": "namespace",
         "name": "mcp__sea",
         "description": "Sea.",
-        "tools": [inner],
+        "tools": [tools[0]],
     }
-    others: list[JsonObject] = [{"type": "custom", **PATCH}, {"type": "apply_patch"}]
-    others += [space, {"type": "shell"}]
-    tools += others
-    tools += [tools[0] | {"name": f"sail_{n}", "defer_loading": True} for n in ("go", "and")]
+    builtin: list[JsonObject] = [{"type": "apply_patch"}, {"type": "shell"}]
+    tools += [space, {"type": "custom", **PATCH}, *builtin]
+    # The user mentions all but the first one, which a backend with a limit does not get.
+    deferred = ["sail_far", "sail_and", "sail_go", "sail_begin"]
+    tools += [{**tools[0], "name": name, "defer_loading": True} for name in deferred]
     tools.append({"type": "tool_search", "execution": "client"})
     request: JsonObject = {"model": "m", "instructions": "Be brief.", "input": [start]}
     if setting.include:
@@ -162,8 +162,10 @@ def _late(step: Step, setting: Setting) -> list[JsonObject]:
     # A backend that accepts system messages only at the start gets late ones there, too.
     if step.late == "developer" and setting.capabilities.system_messages != "single":
         return [{"role": "developer", "content": "Be quick."}]
-    # Tools in the prompt are at its start.
-    if step.late == "tools" and setting.capabilities.tools == "native":
+    # Tools in the prompt are at its start, and tools that were searched for are at the end.
+    capabilities = setting.capabilities
+    moves_tools = capabilities.tools == "prompted" or capabilities.max_deferred_tools is not None
+    if step.late == "tools" and not moves_tools:
         tool = {"type": "function", "name": f"late_{step.user[:2]}", "parameters": PARAMETERS}
         return [{"type": "additional_tools", "role": "developer", "tools": [tool]}]
     return []
