@@ -125,14 +125,14 @@ class RepairWriter(StreamWriter):
             return self._choice(event.choice)[1]
         return super().open(event)
 
-    def _add_annotations(self, _choice: ChoiceWriter, _event: Delta) -> None:
+    def _add_annotations(self, choice: ChoiceWriter, event: Delta) -> None:
         """Write no annotations, which are kept as they are."""
 
-    def _close_reasoning(self, _choice: ChoiceWriter, _event: Closed) -> list[bytes]:
+    def _close_reasoning(self, choice: ChoiceWriter, event: Closed) -> list[bytes]:  # noqa: ARG002 - as in the base class
         """Write no details of reasoning, which are kept as they are."""
         return []
 
-    def _report_empty(self, _choice: ChoiceWriter) -> None:
+    def _report_empty(self, choice: ChoiceWriter) -> None:
         """Report nothing: an empty reply stays as it is."""
 
     def _write_usage(self, usage: Usage | None) -> list[bytes]:

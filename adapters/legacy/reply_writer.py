@@ -54,7 +54,7 @@ class FirstCallWriter(CallsWriter):
         stream.template = self._frames.template(self._choice, arguments)
         return [self._frames.chunk(self._choice, self._delta(stream, first))]
 
-    def _no_arguments(self, _stream: CallStream) -> Wire:
+    def _no_arguments(self, stream: CallStream) -> Wire:  # noqa: ARG002 - as in the base class
         return {"arguments": ""}
 
     def _delta(self, stream: CallStream, fields: Wire) -> Wire:  # noqa: ARG002 - a single call has no index

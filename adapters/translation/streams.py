@@ -221,7 +221,7 @@ class PassedStream(_BackendStream):
         super().__init__(plan, reader_context)
         self._writer = writer
         # The number of forwarded events.
-        self._passed = 0
+        self._passed: int = 0
         # Whether the gateway has ended the stream; then no further event is forwarded.
         self._over = False
         # The backend's own heartbeat, repeated while it is silent.

@@ -121,9 +121,9 @@ def _switch_off(
 
 
 def _merged(value: object, given: Raw) -> object:
-    if not isinstance(value, dict):
+    if not isinstance(value, Mapping):
         return given
     try:
-        return {**value, **_OBJECT.decode(given)}
+        return {**cast("Mapping[str, object]", value), **_OBJECT.decode(given)}
     except DECODE_ERRORS:
         return given

@@ -2,7 +2,7 @@
 
 from copy import deepcopy
 from itertools import product
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -97,7 +97,7 @@ CHUNK_HEAD: JsonObject = {
 
 
 def chunk(delta: JsonObject, finish: str | None = None, **fields: object) -> JsonObject:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": finish}
     if "logprobs" in fields:
         choice["logprobs"] = fields.pop("logprobs")
     return {**CHUNK_HEAD, "choices": [choice], **fields}
@@ -176,7 +176,12 @@ EVENT_DETAILS = {
         *("6.response.created_at", "6.response.output.1.content.0.annotations.0.url"),
     ],
 }
-WRONG: tuple[object, ...] = (7, "odd", ["odd", 7], {"odd": 7}, True, [[7]], [{}])
+EMPTY: JsonObject = {}
+WRONG: list[object] = [7, "odd", ["odd", 7], {"odd": 7}, True, [[7]], [EMPTY]]
+
+
+def _key(parent: object, step: str) -> int | str:
+    return int(step) if isinstance(parent, list) else step
 
 
 def spoiled(value: object, path: str, wrong: object) -> object:
@@ -185,11 +190,8 @@ def spoiled(value: object, path: str, wrong: object) -> object:
     *steps, last = path.split(".")
     parent: object = copy
     for step in steps:
-        parent = parent[int(step)] if isinstance(parent, list) else cast("JsonObject", parent)[step]
-    if isinstance(parent, list):
-        parent[int(last)] = wrong
-    else:
-        cast("JsonObject", parent)[last] = wrong
+        parent = cast("Any", parent)[_key(parent, step)]
+    cast("Any", parent)[_key(parent, last)] = wrong
     return copy
 
 
@@ -231,11 +233,11 @@ def test_malformed_detail_of_an_event(backend: str, path: str, wrong: object) ->
         assert isinstance(common.read_stream(client, [translated])[-1], Finished)
 
 
-REPORTED = [
+REPORTED: list[tuple[str, str, object, str]] = [
     ("chat", "choices.0.logprobs.content.1", {"logprob": -1}, "choices[0].logprobs.content[1]"),
     ("chat", "choices.0.message.annotations.0", "odd", "choices[0].message.annotations[0]"),
     ("chat", "usage.prompt_tokens", "many", "usage.prompt_tokens"),
-    ("responses", "output.1.content.0.logprobs.0", {}, "output[1].content[0].logprobs[0]"),
+    ("responses", "output.1.content.0.logprobs.0", EMPTY, "output[1].content[0].logprobs[0]"),
     ("responses", "output.1.role", "wizard", "output[1].role"),
 ]
 
@@ -263,7 +265,7 @@ def test_other_log_probabilities_are_kept() -> None:
 
 
 def test_long_list_of_malformed_details_is_removed() -> None:
-    body = encoded(cast("JsonObject", spoiled(CHAT, "choices.0.logprobs.content", [{}] * 5000)))
+    body = encoded(cast("JsonObject", spoiled(CHAT, "choices.0.logprobs.content", [EMPTY] * 5000)))
     end = common.exchange("responses", "chat").reply(body)
     assert end.status == 200
     reported = [loss.path for loss in end.losses if "the backend's value" in loss.reason]

@@ -69,7 +69,7 @@ def test_calls_have_the_names_of_the_client(
     call = {"index": 0, "id": "call_123456789", "type": "function", "function": function}
     head: dict[str, object] = {"id": "1", "model": "m", "created": 1}
     if streamed:
-        chunks = [
+        chunks: list[Any] = [
             {**head, "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]},
             {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
         ]

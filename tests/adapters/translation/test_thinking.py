@@ -171,17 +171,17 @@ def test_whole_reply_of_a_thinking_model_is_requested_as_a_stream(
     assert sent.reply_plan.client_streams == bool(fields.get("stream"))
 
 
-STREAM = b"".join(
-    b"data: %s\n\n" % json.dumps({"id": "1", "model": "m", "created": 1, **chunk}).encode()
-    for chunk in (
-        {"choices": [{"index": 0, "delta": {"reasoning_content": "Hm"}}]},
-        {"choices": [{"index": 0, "delta": {"tool_calls": [
-            {"index": 0, "id": "call_123456789", "function": {"name": "f", "arguments": "{}"}}
-        ]}}]},
-        {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
-        {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}},
-    )
-) + b"data: [DONE]\n\n"  # fmt: skip
+FUNCTION = {"name": "f", "arguments": "{}"}
+CALL: dict[str, Any] = {"index": 0, "id": "call_123456789", "function": FUNCTION}
+CHUNKS: list[dict[str, Any]] = [
+    {"choices": [{"index": 0, "delta": {"reasoning_content": "Hm"}}]},
+    {"choices": [{"index": 0, "delta": {"tool_calls": [CALL]}}]},
+    {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+    {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}},
+]
+HEAD: dict[str, Any] = {"id": "1", "model": "m", "created": 1}
+EVENTS = [*(json.dumps(HEAD | chunk).encode() for chunk in CHUNKS), b"[DONE]"]
+STREAM = b"".join(b"data: %s\n\n" % event for event in EVENTS)
 
 
 @pytest.mark.parametrize("client", ["chat", "responses"])

@@ -1,7 +1,8 @@
 """Schemas with only those keywords that a backend accepts."""
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -23,35 +24,36 @@ def fit(schema: object, accepted: tuple[str, ...] = GEMINI) -> tuple[Any, dict[s
     return json.loads(bytes(fitted)), {loss.path: loss.action for loss in losses}
 
 
-@pytest.mark.parametrize(
-    ("schema", "expected"),
-    [
-        ({"const": "a"}, {"type": "string", "enum": ["a"]}),
-        ({"type": "string", "const": "a"}, {"type": "string", "enum": ["a"]}),
-        ({"type": "integer", "const": 3}, {"type": "integer", "enum": [3]}),
-        ({"enum": ["a", "b"], "const": "a"}, {"enum": ["a", "b"]}),
-        ({"type": "number", "exclusiveMinimum": 1.5}, {"type": "number", "minimum": 1.5}),
-        ({"exclusiveMaximum": 9, "maximum": 10}, {"maximum": 9}),
-        ({"minimum": 0, "exclusiveMinimum": True}, {"minimum": 0}),
-        ({"oneOf": [{"const": "a"}]}, {"anyOf": [{"type": "string", "enum": ["a"]}]}),
-        ({"oneOf": [{}], "anyOf": [{"type": "null"}]}, {"anyOf": [{"type": "null"}]}),
-        ({"type": ["string", "null"]}, {"type": "string", "nullable": True}),
-        (
-            {"type": ["string", "integer"]},
-            {"anyOf": [{"type": "string"}, {"type": "integer"}]},
-        ),
-        (
-            {"allOf": [{"required": ["a"]}, {"required": ["b"], "properties": {"b": {}}}]},
-            {"required": ["a", "b"], "properties": {"b": {}}},
-        ),
-        ({"allOf": [{"type": "string"}, {"type": "object"}]}, {}),
-        ({"type": "string", "format": "uuid"}, {"type": "string"}),
-        ({"default": {"const": 1}, "enum": [{"$schema": 1}]}, None),
-        ({"type": "object", "properties": {"const": {"type": "string"}}}, None),
-        ({"$ref": "#/nowhere"}, {"type": "object"}),
-        ({"$ref": "http://elsewhere"}, {"type": "object"}),
-    ],
-)
+ANY: dict[str, Any] = {}
+REWRITTEN: list[tuple[object, object]] = [
+    ({"const": "a"}, {"type": "string", "enum": ["a"]}),
+    ({"type": "string", "const": "a"}, {"type": "string", "enum": ["a"]}),
+    ({"type": "integer", "const": 3}, {"type": "integer", "enum": [3]}),
+    ({"enum": ["a", "b"], "const": "a"}, {"enum": ["a", "b"]}),
+    ({"type": "number", "exclusiveMinimum": 1.5}, {"type": "number", "minimum": 1.5}),
+    ({"exclusiveMaximum": 9, "maximum": 10}, {"maximum": 9}),
+    ({"minimum": 0, "exclusiveMinimum": True}, {"minimum": 0}),
+    ({"oneOf": [{"const": "a"}]}, {"anyOf": [{"type": "string", "enum": ["a"]}]}),
+    ({"oneOf": [ANY], "anyOf": [{"type": "null"}]}, {"anyOf": [{"type": "null"}]}),
+    ({"type": ["string", "null"]}, {"type": "string", "nullable": True}),
+    (
+        {"type": ["string", "integer"]},
+        {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+    ),
+    (
+        {"allOf": [{"required": ["a"]}, {"required": ["b"], "properties": {"b": ANY}}]},
+        {"required": ["a", "b"], "properties": {"b": {}}},
+    ),
+    ({"allOf": [{"type": "string"}, {"type": "object"}]}, {}),
+    ({"type": "string", "format": "uuid"}, {"type": "string"}),
+    ({"default": {"const": 1}, "enum": [{"$schema": 1}]}, None),
+    ({"type": "object", "properties": {"const": {"type": "string"}}}, None),
+    ({"$ref": "#/nowhere"}, {"type": "object"}),
+    ({"$ref": "http://elsewhere"}, {"type": "object"}),
+]
+
+
+@pytest.mark.parametrize(("schema", "expected"), REWRITTEN)
 def test_keywords_are_rewritten_or_removed(schema: object, expected: object) -> None:
     fitted, losses = fit(schema)
     assert fitted == (schema if expected is None else expected)
@@ -96,20 +98,21 @@ def test_schema_that_grows_without_limit_is_not_changed() -> None:
 
 def _keywords(schema: object) -> set[str]:
     """Return all keywords in a schema, without the names of properties."""
+    found: set[str] = set()
     if isinstance(schema, list):
-        return set().union(*map(_keywords, schema))
+        return found.union(*map(_keywords, cast("list[object]", schema)))
     if not isinstance(schema, dict):
-        return set()
-    found: set[str] = set(schema)
-    for name, value in schema.items():
+        return found
+    for name, value in cast("dict[str, object]", schema).items():
+        found.add(name)
         if name in NAMED and isinstance(value, dict):
-            found |= set().union(*map(_keywords, value.values()))
+            found = found.union(*map(_keywords, cast("dict[str, object]", value).values()))
         elif name not in ("const", "enum", "default"):
             found |= _keywords(value)
     return found
 
 
-_LEAVES = st.sampled_from(
+_LEAVES: st.SearchStrategy[Any] = st.sampled_from(
     [
         {"type": "string"},
         {"const": "x"},
@@ -118,22 +121,36 @@ _LEAVES = st.sampled_from(
         {"format": "date", "pattern": "a"},
     ]
 )
-_SCHEMAS = st.recursive(
+
+
+def _in(keyword: str) -> Callable[[object], dict[str, object]]:
+    def schema(value: object) -> dict[str, object]:
+        return {keyword: value}
+
+    return schema
+
+
+def _array(items: object) -> dict[str, object]:
+    return {"type": "array", "items": items}
+
+
+def _objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    named = st.dictionaries(st.sampled_from(["a", "const", "$schema", "allOf"]), inner, max_size=3)
+    optional: dict[str, st.SearchStrategy[Any]] = {
+        "properties": named,
+        "additionalProperties": st.one_of(st.booleans(), inner),
+        "propertyNames": inner,
+    }
+    return st.fixed_dictionaries({"type": st.just("object")}, optional=optional)
+
+
+_SCHEMAS: st.SearchStrategy[Any] = st.recursive(
     _LEAVES,
     lambda inner: st.one_of(
-        st.fixed_dictionaries(
-            {"type": st.just("object")},
-            optional={
-                "properties": st.dictionaries(
-                    st.sampled_from(["a", "const", "$schema", "allOf"]), inner, max_size=3
-                ),
-                "additionalProperties": st.one_of(st.booleans(), inner),
-                "propertyNames": inner,
-            },
-        ),
-        st.builds(lambda parts: {"oneOf": parts}, st.lists(inner, min_size=1, max_size=2)),
-        st.builds(lambda parts: {"allOf": parts}, st.lists(inner, min_size=1, max_size=2)),
-        st.builds(lambda items: {"type": "array", "items": items}, inner),
+        _objects(inner),
+        st.builds(_in("oneOf"), st.lists(inner, min_size=1, max_size=2)),
+        st.builds(_in("allOf"), st.lists(inner, min_size=1, max_size=2)),
+        st.builds(_array, inner),
     ),
     max_leaves=8,
 )

@@ -311,8 +311,6 @@ SETTING_ERRORS = {
         "capabilities.developer_rol: unknown key (did you mean developer_role?); "
         f"known keys: {names_of(Capabilities)}"
     ),
-}
-SETTING_ERRORS |= {
     '[[backends.models]]\npattern = "a"\npatern = 1': (
         "models[0]: patern: unknown key (did you mean pattern?); "
         "known keys: pattern, profile, capabilities, extra_body"
