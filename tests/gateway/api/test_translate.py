@@ -30,8 +30,10 @@ def test_request_is_translated(gateway: Gateway) -> None:
     assert result["status"] == 200
     assert object_in(result, "body")["model"] == "m"
     why = "the Responses API does not support this field"
-    loss = {"action": "dropped", "path": "seed", "why": why, "severity": "hint"}
-    assert result["losses"] == [loss]
+    seed = {"action": "dropped", "path": "seed", "why": why, "severity": "hint"}
+    why = "the Responses API stores replies by default; sent as false"
+    store = {"action": "invented", "path": "store", "why": why, "severity": "adapted"}
+    assert result["losses"] == [store, seed]
 
 
 def test_stream_is_translated(gateway: Gateway) -> None:

@@ -231,10 +231,12 @@ def test_only_the_error_of_an_event_is_redacted(keyed: Harness) -> None:
 
 def test_choice_without_a_message_is_no_error(keyed: Harness) -> None:
     choice = {"index": 0, "message": None, "delta": {"content": REAL}, "text": REAL}
-    chunk = b"data: " + json.dumps({"id": "chatcmpl-1", "choices": [choice]}).encode() + b"\n\n"
-    events = stream_events("chat", TURN, usage=False)
-    model = keyed.enqueue("real-chat", stream_reply(chunk, *events))
-    assert _send(keyed, "chat", model, streamed=True).body == chunk + b"".join(events)
+    first, *events = stream_events("chat", TURN, usage=False)
+    fields = json.loads(first.removeprefix(b"data: ")) | {"choices": [choice]}
+    chunk = b"data: " + json.dumps(fields).encode() + b"\n\n"
+    model = keyed.enqueue("real-chat", stream_reply(first, chunk, *events))
+    body = _send(keyed, "chat", model, streamed=True).body
+    assert body == b"".join([first, chunk, *events])
 
 
 def test_key_in_a_comment_is_redacted(keyed: Harness) -> None:

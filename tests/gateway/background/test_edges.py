@@ -116,11 +116,11 @@ def test_settings_of_the_gateway_key_apply(backend: ScriptedBackend, tmp_path: P
 
 def test_losses_are_logged(backend: ScriptedBackend, tmp_path: Path) -> None:
     with run_nodes(backend, tmp_path, QUICK) as (node,):
-        name = node.create(node.script("legacy", TURN), truncation="auto")
+        name = node.create(node.script("chat", TURN), truncation="auto")
         node.last_response(name)
         node.wait_for(name, "completed")
     lines = [json.loads(line) for line in node.gateway.lines if '"event":"request"' in line]
-    [line] = [line for line in lines if line["backend"] == "legacy"]
+    [line] = [line for line in lines if line["backend"] == "chat"]
     assert any("truncation" in loss for loss in line["losses"])
     assert line["path"] == "/v1/responses"
     assert line["output_tokens"] is not None

@@ -16,7 +16,10 @@ REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":1}'
 TRANSLATED_REQUEST = (
     b'{"model":"m","input":[{"type":"message","role":"user","content":"hi"}],"store":false}\n'
 )
-LOSS = "dropped seed: the Responses API does not support this field"
+LOSSES = [
+    "invented store: the Responses API stores replies by default; sent as false",
+    "dropped seed: the Responses API does not support this field",
+]
 REPLY = encoded(CHAT_REPLY)
 CHUNKS = [chunk({"role": "assistant", "content": "hi"}), chunk({}, "stop")]
 USAGE: JsonObject = {**chunk({}), "choices": [], "usage": CHAT_REPLY["usage"]}

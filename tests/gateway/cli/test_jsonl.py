@@ -23,7 +23,8 @@ def test_json_lines_are_detected_by_file_name(name: str, tmp_path: Path) -> None
     (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + cli.REQUEST + b"\r\n\n  \n" + cli.REQUEST)
     result = cli.translate(f"{cli.TO_RESPONSES} {tmp_path / name}", b"")
     assert result.stdout_bytes == cli.TRANSLATED_REQUEST * 2
-    assert result.stderr.splitlines() == [f"line {number}: {cli.LOSS}" for number in (1, 4)]
+    losses = [f"line {number}: {loss}" for number in (1, 4) for loss in cli.LOSSES]
+    assert result.stderr.splitlines() == losses
     assert result.exit_code == 0
 
 
@@ -45,7 +46,7 @@ def test_invalid_line_ends_the_translation() -> None:
     result = cli.translate(BY_LINE, lines)
     assert result.stdout_bytes == cli.TRANSLATED_REQUEST
     error = "dragoman: line 2: messages must be an array, not an integer"
-    assert result.stderr.splitlines()[1:] == [error]
+    assert result.stderr.splitlines()[len(cli.LOSSES) :] == [error]
     assert result.exit_code == 1
 
 
@@ -86,7 +87,7 @@ def test_call_at_the_end_of_an_example_needs_no_output() -> None:
     messages = json.loads(result.stdout)["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant"]
     assert messages[1]["tool_calls"][0]["function"] == {"name": "f", "arguments": "{ }"}
-    assert result.stderr == ""
+    assert "messages[1]" not in result.stderr
 
 
 def test_call_within_an_example_gets_an_output() -> None:
@@ -95,7 +96,7 @@ def test_call_within_an_example_gets_an_output() -> None:
     result = cli.translate("--from legacy --to chat --lines", json.dumps(example).encode())
     roles = [message["role"] for message in json.loads(result.stdout)["messages"]]
     assert roles == ["user", "assistant", "tool", "user"]
-    assert cli.one_line(result.stderr).startswith("line 1: invented messages[1]")
+    assert "line 1: invented messages[1]" in result.stderr
 
 
 def test_call_at_the_end_of_a_request_gets_an_output() -> None:
@@ -110,7 +111,7 @@ def test_other_fields_of_a_batch_request_are_kept() -> None:
         + cli.TRANSLATED_REQUEST.rstrip()
         + b',"mine":1.50}\n'
     )
-    assert cli.one_line(result.stderr).startswith("line 1: dropped seed: ")
+    assert result.stderr.splitlines() == [f"line 1: {loss}" for loss in cli.LOSSES]
 
 
 def batch_request(url: object) -> bytes:

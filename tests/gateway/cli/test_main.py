@@ -133,7 +133,7 @@ def pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[by
 
 def test_installed_command_translates() -> None:
     with start_translating() as process:
-        losses = f"{cli.LOSS}\n".encode()
+        losses = "".join(f"{loss}\n" for loss in cli.LOSSES).encode()
         assert process.communicate(cli.REQUEST) == (cli.TRANSLATED_REQUEST, losses)
     assert process.returncode == 0
 

@@ -34,7 +34,7 @@ def test_kind_is_detected(stdin: bytes, kind: str) -> None:
     result = cli.translate(f"{cli.TO_RESPONSES} --verbose", stdin)
     assert result.stderr.splitlines()[0] == f"detected {kind}"
     assert result.exit_code == 0
-    assert cli.translate("--from chat --to legacy", stdin).stderr == ""
+    assert "detected" not in cli.translate("--from chat --to legacy", stdin).stderr
 
 
 def test_reply_of_the_responses_api_is_detected() -> None:

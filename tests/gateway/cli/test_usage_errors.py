@@ -118,7 +118,8 @@ def test_control_characters_of_the_input_are_escaped() -> None:
     message = {"role": "user", "content": "hi"}
     body: JsonObject = {"messages": [message], "x\ndropped everything: \x1b[2Jha": 1}
     result = cli.translate(cli.TO_RESPONSES, encoded(body))
-    assert "x\\ndropped everything: \\x1b[2Jha" in cli.one_line(result.stderr)
+    assert result.stderr.count("\n") == len(result.stderr.splitlines()) == len(cli.LOSSES)
+    assert "x\\ndropped everything: \\x1b[2Jha" in result.stderr
 
 
 # Unusual input must not cause a traceback, which `run` would raise.

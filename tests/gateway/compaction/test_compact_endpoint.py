@@ -61,7 +61,9 @@ def test_codex_gets_exactly_one_item_and_continues_from_it(
     (item,) = objects_in(response, "output")
     assert item["type"] == "compaction"
     assert SUMMARY not in text_in(item, "encrypted_content")
-    assert object_in(response, "usage")["total_tokens"] == 12
+    # Legacy backends do not report the usage of streams.
+    unknown = streamed and dialect == "legacy"
+    assert object_in(response, "usage")["total_tokens"] == (0 if unknown else 12)
     # The backend had to summarize all of it, and could call nothing.
     words = ("You are Codex.", "Please do the task", "echo hi", "af4ba1", "write a summary")
     harness.assert_sent(model, *words)

@@ -66,9 +66,10 @@ def test_long_stored_history_continues_from_a_summary(
     assert item_types(second) == ["compaction", "message"]
     assert second.output_text == "18 degrees."
     assert second.previous_response_id == first.id
-    # The usage of both replies.
+    # The usage of both replies; legacy backends do not report that of streams.
+    unknown = streamed and dialect == "legacy"
     assert second.usage is not None
-    assert second.usage.total_tokens == 24
+    assert second.usage.total_tokens == (0 if unknown else 24)
     # The history is summarized, and only the reply is streamed.
     harness.assert_sent(model, LONG, index=1)
     assert "How warm?" not in harness.sent(model, 1)
