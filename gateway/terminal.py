@@ -55,7 +55,12 @@ def _binary(stream: TextIO | None, name: str) -> BinaryIO:
 
 def print_message(message: str) -> None:
     """Write one line to standard error."""
-    echo(_CONTROL.sub(_escape, message), err=True)
+    echo(escape_controls(message), err=True)
+
+
+def escape_controls(text: str) -> str:
+    """Return a text with its control characters as escapes."""
+    return _CONTROL.sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -73,25 +78,25 @@ def print_error(message: str) -> None:
     print_message(f"dragoman: {message}")
 
 
-def fail(message: str) -> NoReturn:
+def fail(message: str, exit_code: int = 1) -> NoReturn:
     """Write an error message and exit."""
     print_error(message)
-    raise SystemExit(1)
+    raise SystemExit(exit_code)
 
 
 @contextmanager
-def exit_on_error() -> Generator[None]:
+def exit_on_error(exit_code: int = 1) -> Generator[None]:
     """Convert errors that an input can cause to a message and an exit code."""
     try:
         yield
     except DragomanError as error:
-        fail(str(error))
+        fail(str(error), exit_code)
     except BrokenPipeError:
         # The process that receives the output has ended; click exits without a message.
         raise
     except OSError as error:
-        fail(f"{error.filename or _STANDARD_OUTPUT}: {error.strerror or error}")
+        fail(f"{error.filename or _STANDARD_OUTPUT}: {error.strerror or error}", exit_code)
     except MemoryError:
-        fail("the input does not fit into memory")
+        fail("the input does not fit into memory", exit_code)
     except KeyboardInterrupt:
         raise SystemExit(EXIT_INTERRUPTED) from None

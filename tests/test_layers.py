@@ -24,7 +24,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"losses", "profiles", "sse"},
         {"conformance", "ir", "model_rules"},
         {"wire"},
-        {"dialect", "stages", "tool_emulation"},
+        {"comparison", "dialect", "stages", "tool_emulation"},
         {"reasoning", "tool_selection"},
         {"text_tools"},
         {*DIALECTS, "translation"},

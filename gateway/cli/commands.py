@@ -5,6 +5,7 @@ from click import version_option
 
 from adapters import __version__
 from gateway.cli.check import check_command
+from gateway.cli.diff import diff_command
 from gateway.cli.key import key_command
 from gateway.cli.serve import serve_command
 from gateway.cli.translate import translate_command
@@ -28,5 +29,5 @@ def main() -> None:
     """Group the commands."""
 
 
-for _command in (serve_command, key_command, translate_command, check_command):
+for _command in (serve_command, key_command, translate_command, check_command, diff_command):
     main.add_command(_command)

@@ -1,1 +1,1 @@
-"""Recordings: the folders of single exchanges, as they are written, read and redacted."""
+"""Recordings of exchanges: how they are written, read, redacted, compared and replayed."""

@@ -1,0 +1,135 @@
+"""Comparison of recordings by meaning, one by one or in folders."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from adapters import DragomanError, InvalidRequestError
+from adapters.comparison import Difference, compare_json
+from adapters.conformance import Json, Object
+from gateway.recording.documents import Document, compare_documents, read_document
+from gateway.recording.format import (
+    CLIENT_REQUEST,
+    Body,
+    Recording,
+    RecordingError,
+    find_recordings,
+    read_recording,
+)
+
+# The fields of an exchange that have the same meaning each time.
+_COMPARED = ("model", "outcome", "error_code", "losses")
+_COMPARED_SIDE = ("dialect", "transport", "status", "violations")
+_COMPARED_CALL = (*_COMPARED_SIDE, "backend", "model", "profile", "capabilities", "error")
+
+
+class NamedRecording(Struct, frozen=True):
+    """A recording with the folder that it was read from."""
+
+    folder: Path
+    recording: Recording
+
+
+def read_recordings(root: Path) -> list[NamedRecording]:
+    """Return the recordings in a folder; raise `InvalidRequestError` if there are none."""
+    try:
+        found = [NamedRecording(path, read_recording(path)) for path in find_recordings(root)]
+    except RecordingError as error:
+        raise InvalidRequestError(None, str(error)) from None
+    if not found:
+        raise InvalidRequestError(None, f"{root} contains no recordings")
+    return found
+
+
+# Two recordings
+
+
+def compare_recordings(left: Recording, right: Recording) -> list[Difference]:
+    """Return the differences between two recordings; each path begins with the name of a file."""
+    differences = _prefixed("exchange", compare_json(_facts(left), _facts(right)))
+    for name in [*left.bodies, *(name for name in right.bodies if name not in left.bodies)]:
+        differences += _compare_bodies(name, left.bodies.get(name), right.bodies.get(name))
+    return differences
+
+
+def _facts(recording: Recording) -> Json:
+    exchange: Object = msgspec.json.decode(msgspec.json.encode(recording.exchange))
+    calls = exchange.get("calls")
+    facts = _only(exchange, _COMPARED)
+    facts["client"] = _only(exchange.get("client"), _COMPARED_SIDE)
+    if isinstance(calls, list):
+        facts["calls"] = [_only(call, _COMPARED_CALL) for call in calls]
+    return facts
+
+
+def _only(value: Json, names: Sequence[str]) -> Object:
+    fields = value if isinstance(value, dict) else {}
+    return {name: fields[name] for name in names if name in fields}
+
+
+def _compare_bodies(name: str, left: Body | None, right: Body | None) -> list[Difference]:
+    if left is None or right is None:
+        kind: Literal["missing", "extra"] = "missing" if right is None else "extra"
+        return [Difference(name, kind, _shown(left), _shown(right))]
+    if left.data == right.data and left.omitted_bytes == right.omitted_bytes:
+        return []
+    try:
+        documents = read_document(left.data), read_document(right.data)
+        return _prefixed(name, compare_documents(*documents))
+    except DragomanError:
+        # A body that cannot be read, such as an HTML page, is compared as text.
+        return [Difference(name, "changed", _shown(left), _shown(right))]
+
+
+def _shown(body: Body | None) -> Json:
+    if body is None:
+        return None
+    omitted = f"{body.omitted_bytes} bytes that were not recorded"
+    return omitted if body.omitted_bytes else body.data.decode(errors="replace")
+
+
+def _prefixed(name: str, differences: Sequence[Difference]) -> list[Difference]:
+    return [
+        replace(difference, path=f"{name}: {difference.path}" if difference.path else name)
+        for difference in differences
+    ]
+
+
+# Folders of recordings
+
+
+def pair_recordings(
+    left: Sequence[NamedRecording], right: Sequence[NamedRecording]
+) -> list[tuple[NamedRecording | None, NamedRecording | None]]:
+    """Return the pairs of recordings with the same client request, in their order.
+
+    A recording without a counterpart is paired with None.
+    """
+    unpaired = [(one, request_document(one.recording)) for one in right]
+    pairs: list[tuple[NamedRecording | None, NamedRecording | None]] = []
+    for one in left:
+        request = request_document(one.recording)
+        found = next(
+            (index for index, (_, other) in enumerate(unpaired) if _same(request, other)), None
+        )
+        pairs.append((one, None if found is None else unpaired.pop(found)[0]))
+    return [*pairs, *((None, other) for other, _ in unpaired)]
+
+
+def request_document(recording: Recording) -> Document | None:
+    """Return the client's request; None if it cannot be read."""
+    body = recording.bodies.get(CLIENT_REQUEST) or recording.backend_request()
+    try:
+        return None if body is None else read_document(body.data)
+    except DragomanError:
+        return None
+
+
+def _same(left: Document | None, right: Document | None) -> bool:
+    if left is None or right is None or left.dialect is not right.dialect:
+        return False
+    return not compare_documents(left, right)
