@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from adapters.comparison import Difference, compare_json
+from adapters.conformance import Json
 
 
 def call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def test_exchanged_outputs_are_a_difference(other: dict[str, Any]) -> None:
 
 
 def test_inserted_message_is_one_difference(other: dict[str, Any]) -> None:
-    message = {"role": "system", "content": "Be brief."}
+    message: Json = {"role": "system", "content": "Be brief."}
     other["messages"].insert(0, message)
     assert compare_json(REQUEST, other) == [Difference("messages[0]", "extra", right=message)]
     assert compare_json(other, REQUEST) == [Difference("messages[0]", "missing", left=message)]

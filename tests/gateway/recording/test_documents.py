@@ -14,7 +14,7 @@ from tests.judges.reading import JsonObject
 from tests.judges.sample_streams import chat_stream, chunk
 from tests.judges.samples import CHAT_REPLY, encoded
 
-REQUEST = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+REQUEST: JsonObject = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 TEXT_CHUNKS = [chunk({"role": "assistant", "content": "Par"}), chunk({"content": "is"})]
 STREAM = chat_stream([*TEXT_CHUNKS, chunk({}, "stop")])
 STREAMS = [case for case in corpus.STREAMS if case.body.endswith(b"\n\n")]
