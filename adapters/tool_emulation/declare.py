@@ -1,5 +1,6 @@
 """Declaration of the tools of a request in the kinds that its backend supports."""
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -39,6 +40,7 @@ from adapters.tool_emulation.registry import (
     is_valid_name,
     qualified_name,
     read_namespace,
+    tool_identities,
     without_child_field,
 )
 from adapters.tool_emulation.tool_choice import requires_call, tools_named_by_choice
@@ -104,6 +106,8 @@ class _DeclarationReader:
         self._losses = losses
         # The tools that have a name for the backend, by this name.
         self._owners: dict[str, _Owner] = {}
+        # The names that several tools of the `tools` field would have.
+        self._contested: frozenset[str] = frozenset()
 
     @cached_property
     def _supports_search(self) -> bool:
@@ -120,6 +124,7 @@ class _DeclarationReader:
             # A tool keeps a name that is its own.
             if isinstance(tool, FunctionTool | CustomTool):
                 self._owners.setdefault(tool.name, (call_kind(tool), None, tool.name))
+        self._contested = self._find_contested(request)
         for tool, path in request.tools_with_paths():
             typical = self._read_typical(tool, path)
             declarations += self._read(tool, path) if typical is None else (typical,)
@@ -128,6 +133,20 @@ class _DeclarationReader:
                 replace(one, from_history=True, deferred=False) for one in self._read(tool, path)
             ]
         return declarations
+
+    def _find_contested(self, request: Request) -> frozenset[str]:
+        """Return the names that several tools would have.
+
+        None of these tools gets such a name, because their order may change.
+        """
+        limit = self._backend.max_name_length
+        identities = {
+            identity
+            for tool, path in request.tools_with_paths()
+            for identity in tool_identities(tool, path)
+        }
+        names = Counter(qualified_name(*identity, limit) for identity in identities)
+        return frozenset(name for name, count in names.items() if count > 1)
 
     def _read_typical(self, tool: Tool, path: str) -> Declaration | None:
         """Return the declaration of a function without changes, as most are; None for other tools.
@@ -182,10 +201,12 @@ class _DeclarationReader:
         _, namespace, own_name = tool
         limit = self._backend.max_name_length
         plain = name = qualified_name(namespace, own_name, limit)
+        if plain in self._contested and self._owners.get(plain) != tool:
+            name = distinct_name(plain, tool, limit)
         while self._owners.setdefault(name, tool) != tool:
             name = distinct_name(name, tool, limit)
         if name != plain:
-            reason = f"another tool is named {plain}; sent as {name}"
+            reason = f"several tools would be named {plain}; sent as {name}"
             self._losses.changed(f"{path}.name", reason, "adapted")
         elif name != own_name and namespace is None:
             reason = f"the backend rejects this name; sent as {name}"

@@ -32,14 +32,29 @@ def test_names_are_distinct_and_stable(backend: str) -> None:
     assert names[1] == "fs_read"
     assert len(set(names)) == 3
     assert all(name.startswith("fs_read") for name in names)
-    # They do not depend on the order, except that a name without a hash goes to the first tool.
+    # They do not depend on the order.
     assert declared(TOOLS[::-1], backend) == names[::-1]
 
 
-def test_first_tool_gets_the_name_that_no_tool_has() -> None:
+def test_each_tool_gets_a_hash_if_no_tool_has_the_name() -> None:
     names = declared([TOOLS[0], TOOLS[2]])
-    assert names[0] == "fs_read"
-    assert names[1] == declared(TOOLS)[2]
+    assert names == declared([TOOLS[2], TOOLS[0]])[::-1]
+    assert names == [declared(TOOLS)[0], declared(TOOLS)[2]]
+
+
+def test_namespaces_with_equal_qualified_names_may_change_their_order() -> None:
+    namespaces: list[dict[str, object]] = [
+        {
+            "type": "namespace",
+            "name": name,
+            "description": "Files.",
+            "tools": [{**TOOLS[0], "name": tool}],
+        }
+        for name, tool in (("a", "b__c"), ("a__b", "c"))
+    ]
+    names = declared(namespaces)
+    assert len(set(names)) == 2
+    assert names == declared(namespaces[::-1])[::-1]
 
 
 def test_long_names_stay_within_the_limit() -> None:
