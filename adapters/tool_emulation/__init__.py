@@ -28,6 +28,7 @@ from adapters.tool_emulation.downgrade import CallDowngrader, HistoryEmulator
 from adapters.tool_emulation.registry import BackendToolSupport, ToolRegistry, is_valid_name
 from adapters.tool_emulation.restore import CallRestorer, CustomInput
 from adapters.tool_emulation.tool_choice import emulate_tool_choice
+from adapters.tool_emulation.wrapped_values import takes_other_values
 
 __all__ = [
     "BackendToolSupport",
@@ -79,7 +80,11 @@ def _plain_functions(request: Request, backend: BackendToolSupport) -> frozenset
     alternating rounds, 95 % interval 13 to 15 %).
     """
     declared = frozenset(
-        [tool.name for tool in request.tools if isinstance(tool, FunctionTool) and not tool.extras]
+        [
+            tool.name
+            for tool in request.tools
+            if isinstance(tool, FunctionTool) and not tool.extras and not takes_other_values(tool)
+        ]
     )
     names_no_tool = isinstance(request.tool_choice, ToolChoiceMode | None)
     if not names_no_tool or len(declared) < len(request.tools):

@@ -57,6 +57,7 @@ from adapters.tool_emulation.tool_search import (
     tools_from_items,
     tools_visible_to_backend,
 )
+from adapters.tool_emulation.wrapped_values import WRAPPED, takes_other_values, wrap_parameters
 from adapters.wire.json_object import read_fields
 
 ToolWithPath = tuple[Tool, str]
@@ -155,7 +156,7 @@ class _DeclarationReader:
         translating a request of 16 kB with 30 tools (95 % intervals of the medians of 21
         alternating rounds).
         """
-        if not isinstance(tool, FunctionTool) or tool.extras:
+        if not isinstance(tool, FunctionTool) or tool.extras or takes_other_values(tool):
             return None
         if not is_valid_name(tool.name, self._backend.max_name_length):
             return None
@@ -193,7 +194,10 @@ class _DeclarationReader:
         name = self._backend_name((call_kind(tool), prefix, tool.name), path)
         described = offered if namespace is None else namespace.describe(offered)
         declared, kind = self._convert(described, name, path)
-        entry = RegisteredTool(call_kind(tool), tool.name, prefix, tool, path, kind, name)
+        is_wrapped = takes_other_values(tool)
+        entry = RegisteredTool(
+            call_kind(tool), tool.name, prefix, tool, path, kind, name, is_wrapped=is_wrapped
+        )
         yield Declaration(declared, path, entry, deferred=deferred)
 
     def _backend_name(self, tool: _Owner, path: str) -> str:
@@ -232,7 +236,10 @@ class _DeclarationReader:
         """Return a tool with its backend name, as a function if the backend requires that."""
         renamed = tool if tool.name == name else replace(tool, name=name)
         if isinstance(renamed, FunctionTool):
-            return renamed, "function"
+            if not takes_other_values(renamed):
+                return renamed, "function"
+            self._losses.changed(f"{path}.parameters", WRAPPED, "adapted")
+            return wrap_parameters(renamed), "function"
         if self._backend.supports(renamed):
             return renamed, "custom"
         reason = "custom tools are not supported; declared as a function"

@@ -44,6 +44,7 @@ from adapters.tool_emulation.registry import (
     qualified_name,
 )
 from adapters.tool_emulation.tool_search import describe_found_tools, is_hoisted_tools_item
+from adapters.tool_emulation.wrapped_values import wrap_value
 
 # Calls and outputs in the history of a request
 
@@ -134,6 +135,8 @@ class HistoryEmulator:
                 call = self._as_function(call, path)
             else:
                 call = self._restore(call, entry, path)
+        elif entry.is_wrapped:
+            call = replace(call, arguments=wrap_value(call.arguments))
         is_named = (call.namespace, call.name) == entry.backend_identity
         if is_named or call.kind != entry.backend_kind:
             return call

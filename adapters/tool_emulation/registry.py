@@ -257,6 +257,8 @@ class RegisteredTool(Struct, frozen=True):
     backend_kind: CallKind
     backend_name: str
     backend_namespace: str | None = None
+    # Whether the backend passes its value in an object.
+    is_wrapped: bool = False
 
     @classmethod
     def unchanged(
@@ -278,9 +280,10 @@ class RegisteredTool(Struct, frozen=True):
 
     @property
     def is_emulated(self) -> bool:
-        """True if the backend knows the tool under another kind or name."""
+        """True if the backend knows the tool under another kind, name or schema."""
         own = (self.kind, self.namespace, self.name)
-        return (self.backend_kind, self.backend_namespace, self.backend_name) != own
+        known = (self.backend_kind, self.backend_namespace, self.backend_name)
+        return self.is_wrapped or known != own
 
     @property
     def display_name(self) -> str:
@@ -338,7 +341,7 @@ class ToolRegistry:
 
     @property
     def has_emulated(self) -> bool:
-        """True if the backend knows any tool under another kind or name."""
+        """True if the backend knows any tool under another kind, name or schema."""
         return not self._functions and any(entry.is_emulated for entry in self.entries)
 
     def knows_unchanged(self, call: ToolCall) -> bool:
@@ -348,7 +351,9 @@ class ToolRegistry:
         if call.namespace is None and call.name in self._functions:
             return True
         entry = self.by_backend_name(call)
-        own = None if entry is None else (entry.kind, entry.namespace, entry.name)
+        if entry is None or entry.is_wrapped:
+            return False
+        own = (entry.kind, entry.namespace, entry.name)
         return own == ("function", call.namespace, call.name)
 
     def by_backend_name(self, call: ToolCall) -> RegisteredTool | None:

@@ -22,6 +22,7 @@ from adapters.tool_emulation.builtin_tools import NO_EFFECT_ARGUMENTS, parse_bui
 from adapters.tool_emulation.custom_tools import CustomInputParser, ParsedInput, input_as_arguments
 from adapters.tool_emulation.patches import PATCH_FOUND, PATCH_TOOL, PatchParser
 from adapters.tool_emulation.registry import RegisteredTool, ToolRegistry
+from adapters.tool_emulation.wrapped_values import unwrap_value
 
 _TRUNCATED = "the arguments are truncated and cannot be used"
 
@@ -128,6 +129,8 @@ class CallRestorer(Stage):
             case "function", "custom":
                 patch = PatchParser() if entry.name == PATCH_TOOL else None
                 return CustomInputStream(self, restored, entry, CustomInputParser(), patch)
+            case "function", "function" if entry.is_wrapped:
+                return BufferedCall(_end_wrapped_call)
             case "custom", "custom" if self._collects_inputs:
                 return CustomInputStream(self, restored, entry, None)
             case _:
@@ -266,6 +269,12 @@ def _end_custom_call(raw_input: str, closed: Closed) -> list[Event]:
     """Emit the input of a function that the backend called as a custom tool."""
     arguments = input_as_arguments(raw_input, is_complete=closed.status != "incomplete")
     return [Delta(closed.index, "arguments", arguments), closed] if arguments else [closed]
+
+
+def _end_wrapped_call(arguments: str, closed: Closed) -> list[Event]:
+    """Emit the value of a function that takes another value than an object."""
+    value = unwrap_value(arguments)
+    return [Delta(closed.index, "arguments", value), closed] if value else [closed]
 
 
 class QueuedBlock(Struct, eq=False):
