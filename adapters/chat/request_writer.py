@@ -107,7 +107,8 @@ def _write_tools(
         if selection.choice is not None:
             wire["tool_choice"] = _write_choice(selection.choice)
         write_parallel_tool_calls(request, capabilities, losses, wire)
-        if request.stream and capabilities.tool_stream:
+        is_given = any(extra.name == "tool_stream" for extra in request.extras)
+        if request.stream and capabilities.tool_stream and not is_given:
             wire["tool_stream"] = True
             losses.invented("tool_stream", "the backend streams arguments only with it", "adapted")
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
+from adapters.dialect import Dialect
 from adapters.ir.normalize import (
     EMPTY_ARGUMENTS,
     EMPTY_ARGUMENTS_REASON,
@@ -50,12 +51,16 @@ _JOINED: Final = "text parts are joined to a string"
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
-def fit_to_capabilities(request: Request, capabilities: Capabilities, losses: Losses) -> Request:
+def fit_to_capabilities(
+    request: Request, capabilities: Capabilities, backend: Dialect, losses: Losses
+) -> Request:
     """Return the request with only such values as the backend accepts."""
-    if capabilities.tools == "prompted":
+    is_prompted = capabilities.tools == "prompted"
+    # Calls that are described in the prompt are text, which must have the format, too.
+    if (is_prompted or not capabilities.format_with_tools) and _has_format(request):
+        request = _describe_format_beside_tools(request, capabilities, backend, losses)
+    if is_prompted:
         request = describe_tools_in_prompt(request, losses)
-    if not capabilities.format_with_tools and _has_format(request) and _may_call(request):
-        request = describe_format(request, "the backend cannot call tools with it", losses)
     if capabilities.system_messages != "anywhere":
         request = merge_system_messages(request, capabilities.system_messages, losses)
     if capabilities.reasoning_efforts is not None and request.effort is not None:
@@ -239,12 +244,16 @@ def _has_format(request: Request) -> bool:
     return request.format is not None and request.format.kind != "text"
 
 
-def _may_call(request: Request) -> bool:
+def _describe_format_beside_tools(
+    request: Request, capabilities: Capabilities, backend: Dialect, losses: Losses
+) -> Request:
+    """Describe the format in the instructions if the backend may call a tool."""
     choice = request.tool_choice
-    excludes_calls = isinstance(choice, ToolChoiceMode | AllowedToolsChoice) and (
-        choice.mode == "none"
-    )
-    return bool(request.tools) and not excludes_calls
+    if isinstance(choice, ToolChoiceMode | AllowedToolsChoice) and choice.mode == "none":
+        return request
+    if not any(backend.supports_tool(tool, capabilities) for tool in request.tools):
+        return request
+    return describe_format(request, "the backend cannot call tools with it", losses)
 
 
 def describe_format(request: Request, reason: str, losses: Losses) -> Request:

@@ -335,7 +335,7 @@ def _write_fitted(
     """Write a request with only such values as the backend accepts, and with its fixed fields."""
     if capabilities is not GENERIC:
         request, capabilities = fit_thinking(request, capabilities, backend, losses)
-        request = fit_to_capabilities(request, capabilities, losses)
+        request = fit_to_capabilities(request, capabilities, backend, losses)
     written = backend.write_request(request, capabilities, losses)
     if capabilities.extra_body:
         return add_extra_body(written, capabilities.extra_body, losses)

@@ -25,6 +25,13 @@ def severities(sent: adapters.BackendRequest, path: str) -> list[str]:
     return [loss.severity for loss in sent.losses if loss.path == path]
 
 
+@pytest.mark.parametrize("value", [True, False])
+def test_tool_stream_of_the_client_is_not_replaced(*, value: bool) -> None:
+    sent, request = send("glm", stream=True, tool_stream=value)
+    assert sent["tool_stream"] is value
+    assert severities(request, "tool_stream") == []
+
+
 @pytest.mark.parametrize("choice", FORCED)
 @pytest.mark.parametrize("fields", [{}, {"reasoning_effort": "high"}])
 def test_forced_choice_never_reaches_a_thinking_model(choice: object, fields: Any) -> None:
