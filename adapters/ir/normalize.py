@@ -29,6 +29,7 @@ EMPTY_ARGUMENTS = "{}"
 # Reasons for losses
 EMPTY_ARGUMENTS_REASON = "empty arguments are replaced with {}"
 EMPTY_REPLY_REASON = "the reply is empty; an empty text was added"
+ONLY_REASONING_REASON = "the reply is only reasoning, without text and calls; reported as completed"
 MISSING_USAGE_REASON = "the backend reported no usage; reported as 0"
 MERGED_CHOICES_REASON = "the backend sent several choices; merged into one"
 MISSING_NAME_REASON = "the call has no name"

@@ -60,7 +60,7 @@ _ENCRYPTED = "reasoning.encrypted_content"
 # The fields with which a client requests a summary, of which the second is the older one, and their
 # values for none.
 _SUMMARY_FIELDS = ("reasoning.summary", "reasoning.generate_summary")
-_NO_SUMMARY = (None, b'"none"', b'""')
+_NO_SUMMARY = (b"null", b'"none"', b'""')
 
 
 class ReasoningPolicy:
@@ -210,7 +210,8 @@ class ReasoningPolicy:
         if not self._writes_items or self._summary_option == "always":
             return False
         family = self._client.family
-        if any(request.find_extra(family, name) not in _NO_SUMMARY for name in _SUMMARY_FIELDS):
+        given = (request.find_extra(family, name) for name in _SUMMARY_FIELDS)
+        if any(raw is not None and bytes(raw) not in _NO_SUMMARY for raw in given):
             return False
         return self._summary_option == "requested" or request.effort is not None
 

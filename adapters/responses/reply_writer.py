@@ -1,6 +1,6 @@
 """Writer of complete replies for Responses clients, and of the response object in any state."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Raw, Struct
 
@@ -10,6 +10,7 @@ from adapters.ir import types as ir
 from adapters.ir.events import Started
 from adapters.ir.normalize import (
     MERGED_CHOICES_REASON,
+    ONLY_REASONING_REASON,
     call_path,
     merge_choices,
     part_path,
@@ -286,14 +287,24 @@ def _request_fields(request: ir.Request) -> Wire:
     return fields
 
 
-def finished_state(finish: ir.Finish | None, context: ReplyContext) -> ResponseState:
+def finished_state(
+    finish: ir.Finish | None, items: Sequence[ir.Item], context: ReplyContext
+) -> ResponseState:
     """Return the final state of a response without an error."""
+    has_stopped = finish is not None and finish.reason == "stop"
+    if has_stopped and items and all(map(_is_of_message, items)):
+        context.losses.changed("status", ONLY_REASONING_REASON)
     reason = None if finish is None else WRITE_INCOMPLETE.get(finish.reason)
     details: Wire | None = None if reason is None else {"reason": reason}
     if details and not context.reply_options.incomplete_as_completed:
         return ResponseState("incomplete", incomplete_details=details)
     completed_at = context.ids.now()
     return ResponseState("completed", completed_at=completed_at, incomplete_details=details)
+
+
+def _is_of_message(item: ir.Item) -> bool:
+    """Whether an item is the reasoning of a message, which should have more than that."""
+    return isinstance(item, ir.Reasoning) and item.field is not None
 
 
 def write_response_error(error: ir.Error) -> Wire:
@@ -315,16 +326,17 @@ def write_reply(reply: ir.Reply, context: ReplyContext) -> Wire:
     response = ResponseWriter(started, context)
     extras = ExtrasWriter(FAMILY, LABEL, losses)
     extras.report_dropped(reply.extras)
-    finish, output = None, list[Wire | Raw]()
+    finish, items, output = None, list[ir.Item](), list[Wire | Raw]()
     writer = OutputWriter(context.reply_options, losses)
     for number, choice in enumerate(reply.choices):
         extras.report_dropped(choice.extras, f"choices[{number}]")
         finish = choice.finish
+        items += choice.items
         for item in (_with_link(item, losses) for item in choice.items):
             losses.place(getattr(item, "path", ""), f"output[{len(output)}]")
             status: ir.Status = getattr(item, "status", None) or "completed"
             output.append(writer.write(item, output_item_id(item, context.ids), status))
-    state = finished_state(finish, context)
+    state = finished_state(finish, items, context)
     state.output = output
     state.usage = usage_or_zeros(reply.usage, losses)
     return response.write(state)

@@ -276,7 +276,8 @@ class StreamWriter(BaseStreamWriter):
         """End the stream."""
         if len(event.finishes) > 1:
             self._losses.changed("choices", MERGED_CHOICES_REASON)
-        state = finished_state(merged_finish(event.finishes), self._context)
+        items = [item.buffer.opened.item for item in self._items.values()]
+        state = finished_state(merged_finish(event.finishes), items, self._context)
         state.usage = usage_or_zeros(event.usage, self._losses)
         self._extras.report_dropped(event.extras)
         if self._response is not None and event.service_tier is not None:

@@ -11,6 +11,7 @@ from hypothesis.strategies import SearchStrategy
 from msgspec import Raw
 from msgspec.structs import replace
 
+import adapters
 from adapters.chat.stream_writer import StreamWriter
 from adapters.dialect import ReplyContext
 from adapters.ids import deterministic_ids
@@ -269,3 +270,13 @@ def test_foreign_extra_content_stays_beside_sealed() -> None:
     text, left = split_sealed_extra(call(extras=extra("extra_content", both)))
     assert text == "mine"
     assert [bytes(extra.value) for extra in left] == [b'{"google":{"thought_signature": "s"}}']
+
+
+@pytest.mark.parametrize("summary", [None, "none", ""])
+def test_text_of_reasoning_is_hidden_without_a_summary(summary: str | None) -> None:
+    request = {"model": "m", "input": "Hi", "reasoning": {"effort": "low", "summary": summary}}
+    sent = adapters.translate_request(request, client="responses", backend="chat")
+    message = {"role": "assistant", "content": "Hello", "reasoning_content": "A greeting."}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    end = adapters.translate_reply({"id": "1", "model": "m", "choices": [choice]}, sent)
+    assert b"A greeting." not in end.body
