@@ -18,7 +18,17 @@ from gateway.pytest_plugin.scripted_backend import (
     json_reply,
     stream_reply,
 )
-from tests.clients.quirks import CHAT, LEGACY, NO_DONE, QUIRKS, RESPONSES, apply_quirk
+from tests.clients.quirks import (
+    CHAT,
+    LEGACY,
+    NO_DONE,
+    NO_STREAM,
+    NOT_SERIAL,
+    OTHER_CALLS,
+    QUIRKS,
+    RESPONSES,
+    apply_quirk,
+)
 from tests.gateway.backend_replies import Call, Turn, reply_body, stream_events
 from tests.gateway.gateway_config import DIALECTS
 from tests.judges.reading import JsonObject, object_in, objects_in
@@ -43,6 +53,8 @@ _CALLS_OF_CLIENTS = (
 _ID = re.compile(rb'"(chatcmpl|resp|msg|fc)[-_](\d+)"')
 # Agents of this kind end with a call of this tool instead of a text.
 FINAL_TOOL = "final_answer"
+# The dialects whose calls a backend with another form of calls sends.
+_OTHER_FORMS = {CHAT: LEGACY, LEGACY: CHAT}
 # In the name of a model whose client makes one call at a time.
 SERIAL = "serial"
 
@@ -67,17 +79,18 @@ def script_backend(backend: ScriptedBackend, pattern: str = "{}") -> None:
 def _reply(dialect: str, quirk: str, request: ReceivedRequest) -> Script:
     body = request.json()
     try:
-        turn = next_turn(body, dialect)
+        turn = next_turn(body, dialect, quirk)
     except (HistoryError, AssertionError, KeyError, ValueError) as error:
         shown = {"message": f"history: {error!r}", "type": "invalid_request_error"}
         return json_reply(json.dumps({"error": shown}).encode(), status=400)
-    if dialect == LEGACY:
+    if dialect == LEGACY or quirk == OTHER_CALLS:
         turn = turn.for_legacy()
-    if body.get("stream") is not True:
-        (whole,) = apply_quirk(quirk, _with_new_ids([reply_body(dialect, turn)]), dialect)
+    form = _OTHER_FORMS[dialect] if quirk == OTHER_CALLS else dialect
+    if body.get("stream") is not True or quirk == NO_STREAM:
+        (whole,) = apply_quirk(quirk, _with_new_ids([reply_body(form, turn)]), dialect)
         return json_reply(json.dumps(whole).encode())
     usage = body.get("stream_options") == {"include_usage": True}
-    events = [event for event in stream_events(dialect, turn, usage=usage) if event != DONE]
+    events = [event for event in stream_events(form, turn, usage=usage) if event != DONE]
     data = [event.partition(b"data: ")[2] for event in events]
     payloads = apply_quirk(quirk, _with_new_ids(data), dialect)
     if dialect == RESPONSES:
@@ -92,7 +105,7 @@ def _with_new_ids(bodies: list[bytes]) -> list[bytes]:
     return [_ID.sub(rb'"\1_%b\2"' % token, body) for body in bodies]
 
 
-def next_turn(body: JsonObject, dialect: str) -> Turn:
+def next_turn(body: JsonObject, dialect: str, quirk: str = "none") -> Turn:
     """Return the model's turn after a history; raise `HistoryError` if it is inconsistent."""
     prompt, results = _read_history(body, dialect)
     tools = _tool_names(body, dialect)
@@ -100,7 +113,8 @@ def next_turn(body: JsonObject, dialect: str) -> Turn:
         return _answer(ANSWERS[1], tools)
     if len(results) == len(CALLS):
         return _answer(" / ".join(results[number] for number in range(len(CALLS))), tools)
-    if results and dialect != LEGACY and SERIAL not in str(body["model"]):
+    one_by_one = dialect == LEGACY or quirk == OTHER_CALLS
+    if results and not one_by_one and SERIAL not in str(body["model"]):
         raise HistoryError(f"of two calls only {[*results]} has a result")
     wanted = _forced_tool(body) or tools
     calls = [
@@ -112,7 +126,8 @@ def next_turn(body: JsonObject, dialect: str) -> Turn:
     ]
     if not calls:
         raise HistoryError(f"no tool to call among {tools}")
-    return Turn(calls=tuple(calls if body.get("parallel_tool_calls", True) else calls[:1]))
+    parallel = body.get("parallel_tool_calls", True) or quirk == NOT_SERIAL
+    return Turn(calls=tuple(calls if parallel else calls[:1]))
 
 
 def _is_tool(tool: str, call: Call) -> bool:

@@ -55,6 +55,12 @@ _FAULTS = {
     "names repeated": "Each chunk of a call has its id and name.",
     "nulls": "Each chunk has the role, and fields without a value are null.",
     "interleaved": "The chunks of both calls alternate.",
+    "finish stop": "The finish reason is `stop`, although there are calls.",
+    "choices split": "The second call is in a choice of its own.",
+    "choices missing": "The first chunk has no `choices`.",
+    "other calls": "Calls have the form of the other dialect: `function_call` or `tool_calls`.",
+    "not serial": "There are two calls, although `parallel_tool_calls` is false.",
+    "no stream": "A whole reply is the answer to a request for a stream.",
     "no [DONE]": "The stream ends without `data: [DONE]`.",
 }
 

@@ -164,6 +164,41 @@ def _repeat_names(payloads: list[JsonObject]) -> list[JsonObject]:
     return payloads
 
 
+def _finish_with_stop(payload: JsonObject) -> None:
+    for choice in _list(payload, "choices"):
+        if choice.get("finish_reason"):
+            choice["finish_reason"] = "stop"
+
+
+def _split_choices(payload: JsonObject) -> None:
+    """Send the second call in a choice of its own."""
+    for choice, message in zip(_list(payload, "choices"), _messages(payload), strict=True):
+        name = "delta" if "delta" in choice else "message"
+        first, second = _divide(_list(message, "tool_calls"))
+        choices: list[JsonObject] = []
+        if first or not second:
+            choices.append({**choice, name: {**message, "tool_calls": first} if first else message})
+        if second:
+            other = {**message, "tool_calls": second}
+            choices.append({**choice, "index": 1, name: other})
+        elif name == "delta" and choice.get("finish_reason") == "tool_calls":
+            choices.append({**choice, "index": 1})
+        payload["choices"] = choices
+
+
+def _divide(calls: list[JsonObject]) -> tuple[list[JsonObject], list[JsonObject]]:
+    """Return the first call, and the second one as the first one of another choice."""
+    places = [call.get("index", place) for place, call in enumerate(calls)]
+    first = [call for place, call in zip(places, calls, strict=True) if place == 0]
+    rest = [call for place, call in zip(places, calls, strict=True) if place == 1]
+    return first, [{**call, "index": 0} if "index" in call else call for call in rest]
+
+
+def _add_chunk_without_choices(payloads: list[JsonObject]) -> list[JsonObject]:
+    first = {name: value for name, value in payloads[0].items() if name != "choices"}
+    return [first, *payloads]
+
+
 def _add_nulls(payload: JsonObject) -> None:
     """Send a role in each chunk, and null in each field without a value."""
     for message in _messages(payload):
@@ -205,12 +240,21 @@ def _index_of_call(payload: JsonObject) -> object:
     return calls[0].get("index") if calls else None
 
 
+def _unchanged(payloads: list[JsonObject]) -> list[JsonObject]:
+    return payloads
+
+
 _ALL = (CHAT, RESPONSES, LEGACY)
 _BOTH = (CHAT, RESPONSES)
-# The end of a stream is not one of its objects: the backend leaves it out.
+_CHUNKED = (CHAT, LEGACY)
+# Quirks of the backend itself, which do not change the objects of its replies.
 NO_DONE = "no [DONE]"
+NO_STREAM = "no stream"
+OTHER_CALLS = "other calls"
+NOT_SERIAL = "not serial"
+OF_BACKEND = frozenset((NO_DONE, NO_STREAM, OTHER_CALLS, NOT_SERIAL))
 QUIRKS = {
-    "none": Quirk(lambda payloads: payloads, _ALL),
+    "none": Quirk(_unchanged, _ALL),
     "ids missing": Quirk(partial(_each, partial(_change_ids, None)), _BOTH),
     "ids empty": Quirk(partial(_each, partial(_change_ids, "")), _BOTH),
     "ids same": Quirk(partial(_each, partial(_change_ids, "call_0")), _BOTH),
@@ -225,8 +269,14 @@ QUIRKS = {
     ),
     "type missing": Quirk(partial(_each, _remove_type), (CHAT,)),
     "object arguments": Quirk(_object_arguments, _ALL),
-    "names repeated": Quirk(_repeat_names, (CHAT, LEGACY), in_replies=False),
+    "names repeated": Quirk(_repeat_names, _CHUNKED, in_replies=False),
     "nulls": Quirk(partial(_each, _add_nulls), _ALL),
     "interleaved": Quirk(_interleave, _BOTH, in_replies=False),
-    NO_DONE: Quirk(lambda payloads: payloads, (CHAT, LEGACY), in_replies=False),
+    "finish stop": Quirk(partial(_each, _finish_with_stop), _CHUNKED),
+    "choices split": Quirk(partial(_each, _split_choices), (CHAT,)),
+    "choices missing": Quirk(_add_chunk_without_choices, _CHUNKED, in_replies=False),
+    OTHER_CALLS: Quirk(_unchanged, _CHUNKED),
+    NOT_SERIAL: Quirk(_unchanged, _BOTH),
+    NO_STREAM: Quirk(_unchanged, _ALL, in_replies=False),
+    NO_DONE: Quirk(_unchanged, _CHUNKED, in_replies=False),
 }

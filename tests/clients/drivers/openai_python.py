@@ -1,4 +1,4 @@
-"""The OpenAI SDK for Python from version 1: Chat, Responses, and Azure's paths."""
+"""The OpenAI SDK for Python from version 1: Chat and Responses, also at Azure's paths."""
 
 import sys
 from urllib.parse import urlsplit
@@ -7,11 +7,12 @@ import harness
 import openai
 
 
-def client_for(run, api):
-    if api == "azure":
-        origin = "{0.scheme}://{0.netloc}".format(urlsplit(run.base_url))
+def client_for(run, paths):
+    origin = "{0.scheme}://{0.netloc}".format(urlsplit(run.base_url))
+    if paths == "azure":
         return openai.AzureOpenAI(azure_endpoint=origin, api_version="2024-10-21", max_retries=0)
-    return openai.OpenAI(base_url=run.base_url, max_retries=0)
+    url = f"{origin}/openai/v1/" if paths == "azure-v1" else run.base_url
+    return openai.OpenAI(base_url=url, max_retries=0)
 
 
 def chat(run, client):
@@ -62,8 +63,9 @@ def responses(run, client):
 
 
 def conversation(run):
-    api = sys.argv[1]
-    return [*(responses if api == "responses" else chat)(run, client_for(run, api))]
+    api, *paths = sys.argv[1:]
+    client = client_for(run, paths[0] if paths else None)
+    return [*(responses if api == "responses" else chat)(run, client)]
 
 
 harness.main(conversation)
