@@ -154,6 +154,8 @@ class BaseStreamWriter(ABC):
 
     # The channels whose text the writer needs in order to continue a stream.
     continued_channels: frozenset[Channel] = ALL_CHANNELS
+    # Whether the events of the dialect have names.
+    names_events: bool = True
 
     def __init__(self) -> None:
         # A lookup by type is faster than a series of comparisons.
@@ -199,8 +201,11 @@ class BaseStreamWriter(ABC):
         for event in events:
             self.feed(event)
 
-    def keep_fields(self, _frame: Frame, written: list[bytes]) -> list[bytes]:
-        """Return the frames that replace a backend's frame with its fields that the IR lacks."""
+    def keep_fields(self, _frame: Frame | None, written: list[bytes]) -> list[bytes]:
+        """Return the frames that replace a backend's frame with its fields that the IR lacks.
+
+        The backend's frame is None for frames that are written after the end of its stream.
+        """
         return written
 
     def end_passed(self) -> list[bytes]:

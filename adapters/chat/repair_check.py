@@ -44,6 +44,9 @@ class _Choice(Struct, eq=False):
 _OBJECT_TYPE = "chat.completion.chunk"
 _ARGUMENTS = "delta.tool_calls[{call}].function.arguments"
 _FUNCTION_CALL = "delta.function_call"
+_EMPTY_CHUNK_REASON = (
+    "a chunk without choices lacks required fields; its other fields are sent with the next chunk"
+)
 _NOT_A_STRING = "not a string; sent as a string"
 
 
@@ -81,18 +84,25 @@ class ChunkCheck:
             self._report_chunk("stream", "fields of a wrong type are converted")
         if not chunk.choices:
             self.repeatable = False
+            if not is_present(chunk.usage):
+                self._check_empty(chunk)
+                return
             if chunk.choices is None:
                 self._report_chunk("choices", "the chunk has no choices; added as an empty list")
-            if not is_present(chunk.usage):
-                return
         if (
             chunk.object != _OBJECT_TYPE
             or chunk.created is None
-            or (chunk.created != self._created and chunk.created != int(chunk.created))
+            or (chunk.created != self._created and not _is_integer(chunk.created))
             or self._head != (chunk.id, chunk.model)
         ):
             self._check_head(chunk)
         self._created = chunk.created
+
+    def _check_empty(self, chunk: Chunk) -> None:
+        """Check a chunk without choices and usage, such as Azure's first one."""
+        required = (chunk.id, chunk.model, chunk.object, chunk.choices)
+        if None in required or not _is_integer(chunk.created):
+            self._report_chunk("stream", _EMPTY_CHUNK_REASON)
 
     def verdict(self) -> Verdict:
         """Return the verdict on a chunk after all of it was checked."""
@@ -119,7 +129,7 @@ class ChunkCheck:
             self._report_chunk("id" if chunk.model else "model", "missing in a chunk; added")
         elif chunk.object != _OBJECT_TYPE:
             self._report_chunk("object", "missing or wrong in a chunk; replaced")
-        elif chunk.created is None or chunk.created != int(chunk.created):
+        elif not _is_integer(chunk.created):
             self._report_chunk("created", "missing or not an integer in a chunk; replaced")
         elif self._head is None:
             self._head = head
@@ -235,10 +245,12 @@ class ChunkCheck:
             self._holds_rest = True
         state.is_custom = delta.type == "custom"
         body = delta.custom if state.is_custom else delta.function
-        if not delta.id or not isinstance(delta.id, str) or delta.id in self._ids:
+        if delta.id and not isinstance(delta.id, str):
+            self._report("delta.tool_calls[{call}].id", _NOT_A_STRING)
+        elif not delta.id or delta.id in self._ids:
             # The reader reports the new id.
             self._invalid = True
-        elif delta.type not in ("function", "custom"):
+        if delta.type not in ("function", "custom"):
             self._report("delta.tool_calls[{call}].type", "missing or unknown; replaced")
         elif body is None or not body.name:
             self._report("delta.tool_calls[{call}].function.name", "missing in the first delta")
@@ -279,6 +291,10 @@ class ChunkCheck:
         elif not events and _has_fragment(delta):
             reason = "the arguments are repeated, or received after their end"
             self._report("delta.tool_calls", reason)
+
+
+def _is_integer(number: float | None) -> bool:
+    return number is not None and number == int(number)
 
 
 def _is_string(body: FunctionDelta) -> bool:

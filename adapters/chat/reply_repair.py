@@ -150,7 +150,9 @@ class _ReplyCheck:
         ids: set[str | int | None] = set()
         for number, call in enumerate(calls):
             at = f"{path}[{number}]"
-            if not call.id or not isinstance(call.id, str) or call.id in ids:
+            if call.id and not isinstance(call.id, str):
+                self._report(f"{at}.id", "not a string; sent as a string")
+            elif not call.id or call.id in ids:
                 # The reader reports the new id.
                 self.passes = False
             ids.add(call.id)

@@ -35,7 +35,7 @@ from adapters.ir.events import (
     truncated_stream,
 )
 from adapters.ir.normalize import UniqueCallIds
-from adapters.ir.types import Error, ExtraField, Extras, Finish
+from adapters.ir.types import Error, ExtraField, Extras, Finish, Message
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
 from adapters.sse import Frame, encode, is_done
@@ -164,12 +164,7 @@ class StreamReader(BaseStreamReader):
         self.similar = False
         self.verdict = "pass"
         if is_done(frame):
-            self.saw_end = True
-            events = [] if self._ended else self._finish()
-            if frame.data != b"[DONE]":
-                # Clients do not remove spaces.
-                self.verdict = "write"
-            return events
+            return self._read_end_marker(data)
         if self._ended:
             return []
         if data.startswith(b"[") and b'"error"' in data:
@@ -195,6 +190,16 @@ class StreamReader(BaseStreamReader):
             self._fast_path = find_fast_path(data, events, choice.calls)
         return events
 
+    def _read_end_marker(self, data: bytes) -> list[Event]:
+        self.saw_end = True
+        events = [] if self._ended else self._finish()
+        if data != b"[DONE]":
+            # Clients do not remove spaces.
+            self.verdict = "write"
+            if self._check is not None:
+                self._context.losses.changed("stream", "spaces around [DONE] are removed")
+        return events
+
     def flush(self) -> list[Event]:
         """Read the end of the stream."""
         self.verdict = "pass"
@@ -202,7 +207,7 @@ class StreamReader(BaseStreamReader):
 
     def _finish(self) -> list[Event]:
         events = self._end()
-        if any(isinstance(event, Opened | Delta) for event in events):
+        if any(_has_content(event) for event in events):
             self.verdict = "write"
         return events
 
@@ -317,3 +322,10 @@ class StreamReader(BaseStreamReader):
         if isinstance(failed, Error):
             failed = Failed(infer_status(failed))
         return [replace(failed, usage=read_valid_usage(self._usage, self._losses))]
+
+
+def _has_content(event: Event) -> bool:
+    """Whether an event has content; a reply without any has an empty message."""
+    if isinstance(event, Delta):
+        return bool(event.text)
+    return isinstance(event, Opened) and not isinstance(event.item, Message)

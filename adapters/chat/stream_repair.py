@@ -6,14 +6,14 @@ from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
 from adapters.chat.stream_writer import ChoiceWriter, StreamWriter
-from adapters.chat.wire import DONE, Wire, write_usage
+from adapters.chat.wire import DONE, Wire
 from adapters.chat.wire import frame as write_frame
 from adapters.dialect import BaseStreamWriter, ReplyContext
 from adapters.ir.events import Channel, Closed, Delta, Event, Opened
 from adapters.ir.types import Reasoning, Usage
 from adapters.json_text import DECODE_ERRORS
 from adapters.sse import Frame
-from adapters.wire.json_object import NULL, JsonObject
+from adapters.wire.json_object import NULL, JsonObject, is_present
 
 # The fields that are written from the IR; all others are kept as the backend sent them.
 _HEAD_FIELDS = ("id", "object", "created", "model", "service_tier", "system_fingerprint")
@@ -35,6 +35,8 @@ class KeptFields(Struct, eq=False):
     chunk: _Fields = {}
     choices: dict[int, _Fields] = {}
     deltas: dict[int, _Fields] = {}
+    # The usage that the end of the stream has.
+    usage: Raw | None = None
 
     def __bool__(self) -> bool:
         return bool(self.chunk or self.choices or self.deltas)
@@ -55,6 +57,8 @@ class KeptFields(Struct, eq=False):
             # The end of the stream, or a chunk whose choices cannot be separated.
             return
         _keep(chunk, CHUNK_FIELDS, self.chunk)
+        if is_present(usage := chunk.get("usage", NULL)):
+            self.usage = usage
         self.choices = {number: kept for number, kept in self.choices.items() if kept}
         self.deltas = {number: kept for number, kept in self.deltas.items() if kept}
 
@@ -89,10 +93,11 @@ class RepairWriter(StreamWriter):
         """Return the frames that end a stream that was passed through up to its end."""
         return [DONE]
 
-    def keep_fields(self, frame: Frame, written: list[bytes]) -> list[bytes]:
+    def keep_fields(self, frame: Frame | None, written: list[bytes]) -> list[bytes]:
         """Return chunks with the other fields of the backend's chunk, or of an earlier one."""
         kept = self._kept
-        kept.add(frame.data, merges=self._merges_choices)
+        if frame is not None:
+            kept.add(frame.data, merges=self._merges_choices)
         if not kept:
             return written
         chunks = [self._with_fields(chunk) if kept else chunk for chunk in written]
@@ -135,9 +140,9 @@ class RepairWriter(StreamWriter):
     def _report_empty(self, choice: ChoiceWriter) -> None:
         """Report nothing: an empty reply stays as it is."""
 
-    def _write_usage(self, usage: Usage | None) -> list[bytes]:
-        """Write the usage if the backend sent it."""
-        return [] if usage is None else [self._frames.usage(write_usage(usage, self._extras))]
+    def _write_usage(self, usage: Usage | None) -> list[bytes]:  # noqa: ARG002 - as in the base class
+        """Write the usage as the backend sent it, unless the client has received it."""
+        return [] if self._kept.usage is None else [self._frames.usage(self._kept.usage)]
 
 
 def write_stream(context: ReplyContext) -> BaseStreamWriter:

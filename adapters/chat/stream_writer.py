@@ -165,6 +165,7 @@ class ChoiceWriter:
 class StreamWriter(BaseStreamWriter):
     """Writes events as chunks."""
 
+    names_events = False
     finish_reasons: Mapping[FinishReason, str] = WRITE_FINISH_REASON
     calls_writer: type[CallsWriter] = CallsWriter
     # The path of a call in the complete reply.

@@ -11,7 +11,9 @@ piece, send the name late, or send the complete arguments twice. The rules, with
 - Arguments without an id and a name at an unknown index continue the latest call
   (https://github.com/sgl-project/sglang/issues/6310).
 - Repeated names, ids and complete arguments are ignored
-  (https://github.com/vllm-project/vllm/issues/13078).
+  (https://github.com/vllm-project/vllm/issues/13078). If the name is repeated after complete
+  arguments, other arguments after it belong to another call of the same tool.
+- The id of a known call continues that call, whatever the index is.
 - Pieces of a name are joined only before the arguments, and only to the name of a declared tool.
 - A call is opened when its name is known (https://github.com/anomalyco/opencode/issues/24137). A
   call without a name is dropped (https://github.com/BerriAI/litellm/issues/9127).
@@ -52,6 +54,8 @@ class PartialCall(Struct, eq=False):
     fragments: list[str] = []
     # The number of fragments that were emitted.
     emitted: int = 0
+    # Whether the name was repeated, without arguments, after the complete arguments.
+    named_again: bool = False
     extras: Extras = ()
     # Whether the extra fields were received after the call was opened; then `Closed` contains them.
     has_late_extras: bool = False
@@ -148,6 +152,11 @@ class ToolCallAssembler:
         name, fragment = name_and_fragment(delta)
         call_id = str(delta.id or "")
         call = self._find(call_id, name, fragment, index)
+        if call.named_again and fragment.strip() and not call.is_repetition(fragment):
+            name = name or call.name
+            call = self._add(PartialCall(), index)
+        elif name and call.fragments and not fragment.strip():
+            call.named_again = name == call.name and call.is_complete()
         self.continued = call if fragment and not call_id and not name else None
         if delta.type == "custom" or delta.custom is not None:
             call.kind = "custom"
@@ -180,16 +189,32 @@ class ToolCallAssembler:
             if known is None:
                 if not name:
                     known = self._with_id(call_id) if call_id else self._latest()
-            elif (call_id or name) and not self._is_same(known, call_id, name, fragment):
-                known = None
+            elif call_id or name:
+                known = self._continued_call(known, call_id, name, fragment)
             else:
                 return known
-        call = known or PartialCall()
+        return self._add(known or PartialCall(), index)
+
+    def _add(self, call: PartialCall, index: int | None) -> PartialCall:
+        """Add a call, if it is new, and its latest index."""
         if call not in self._calls:
             self._calls.append(call)
         if index is not None:
             self._by_index[index] = call
         return call
+
+    def _continued_call(
+        self, at_index: PartialCall, call_id: str, name: str, fragment: str
+    ) -> PartialCall | None:
+        """Return the call that a delta continues: the one with its id, or the one at its index.
+
+        Return None if the delta begins another call.
+        """
+        with_id = self._with_id(call_id) if call_id else None
+        for call in (with_id, at_index):
+            if call is not None and self._is_same(call, call_id, name, fragment):
+                return call
+        return None
 
     def _find_without_index(self, call_id: str, name: str, fragment: str) -> PartialCall | None:
         latest = self._latest()
@@ -269,7 +294,7 @@ class ToolCallAssembler:
         """Return the events for the parts of a call that were not emitted yet."""
         block = call.block
         if block is None:
-            return self._emit_opening(call) if self._is_identified(call) else []
+            return self._open_until(call) if self._is_identified(call) else []
         if call.emitted == len(call.fragments):
             return []
         call.emitted = len(call.fragments)
@@ -282,15 +307,29 @@ class ToolCallAssembler:
             return bool(name)
         if not call.call_id or (declared and name not in declared):
             return False
-        # The name may still become a longer declared name.
-        return not any(other != name and other.startswith(name) for other in declared)
+        return not self._may_grow(call)
+
+    def _may_grow(self, call: PartialCall) -> bool:
+        """Whether the name of a call may still become a longer declared name."""
+        name = call.name
+        return not call.fragments and any(
+            declared != name and declared.startswith(name) for declared in self._declared
+        )
+
+    def _open_until(self, call: PartialCall) -> list[Event]:
+        """Open a call, after those before it and before those that waited for it."""
+        events: list[Event] = []
+        place = self._calls.index(call)
+        for number, other in enumerate(self._calls):
+            if other.block is not None or not other.name:
+                continue
+            if self._may_grow(other) or (number > place and not self._is_identified(other)):
+                break
+            events += self._emit_opening(other)
+        return events
 
     def _emit_opening(self, call: PartialCall) -> list[Event]:
-        events: list[Event] = []
-        for earlier in self._calls[: self._calls.index(call)]:
-            if earlier.block is None and earlier.name:
-                events += self._emit_opening(earlier)
-        events += self.close_complete()
+        events: list[Event] = list(self.close_complete())
         if not call.call_id:
             call.call_id = self._ids.id("call_")
             if not call.is_legacy:

@@ -364,7 +364,7 @@ class Frames:
         """Return a template for chunks with a placeholder in their delta."""
         return FrameTemplate(self.chunk(choice, delta))
 
-    def usage(self, usage: Wire) -> bytes:
+    def usage(self, usage: Wire | Raw) -> bytes:
         """Write the chunk with the usage."""
         return frame(self._head | {"choices": (), "usage": usage})
 

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from adapters.dialect import BaseStreamWriter, ReplyContext
 from adapters.errors import InvalidReplyError, InvalidRequestError
 from adapters.ir.events import (
-    Closed,
     Delta,
     Event,
     Failed,
@@ -94,6 +93,8 @@ class RepairedStream(PassedStream):
             if frame is None:
                 self._send(self._without_data(block), sent)
                 continue
+            if frame.name and not self._writer.names_events:
+                block = self._without_name(block)
             events = self._read(frame)
             if (
                 self._passes_deltas
@@ -129,6 +130,12 @@ class RepairedStream(PassedStream):
             return []
         return [block + b"\n\n"]
 
+    def _without_name(self, block: bytes) -> bytes:
+        """Return an event without its name: clients do not find the data of events with names."""
+        self._losses.dropped("stream", "names of events are removed")
+        lines = block.split(b"\n")
+        return b"\n".join(line for line in lines if line.partition(b":")[0] != b"event")
+
     # Reading
 
     def _read(self, frame: Frame) -> list[Event]:
@@ -160,6 +167,7 @@ class RepairedStream(PassedStream):
     def _forward_frame(self, block: bytes, frame: Frame, events: list[Event]) -> list[bytes]:
         """Return a frame, or what replaces it."""
         if self.outcome is not None and (self._writes or self._has_end):
+            self._losses.dropped("stream", "data after the end is removed")
             return []
         out = self._through_stages(events)
         if out and isinstance(out[-1], Failed) and out[-1].origin == "gateway":
@@ -224,7 +232,7 @@ class RepairedStream(PassedStream):
                     event = replace(event, error=error_for_client(event.error, self._plan))
                 self.outcome = event
             written += self._writer.feed(event)
-        return written if frame is None else self._writer.keep_fields(frame, written)
+        return self._writer.keep_fields(frame, written)
 
     def _end_early(self, failed: Failed) -> list[bytes]:
         """End the stream with an error that the gateway detected."""
@@ -263,8 +271,9 @@ class RepairedStream(PassedStream):
         if out and isinstance(out[-1], Failed) and out[-1].origin == "gateway":
             self.last += self._end_early(out[-1])
             return
-        ends_well = all(isinstance(event, Closed | Finished) for event in out)
-        if self._writes or not (ends_well and _are_same(out, events)):
+        failed = any(isinstance(event, Failed) for event in out)
+        passes = self.reader.verdict == "pass" and not failed and _are_same(out, events)
+        if self._writes or not passes:
             written = [*self._begin_writing(), *self._write(out, None)]
             self.last += written
             return
@@ -285,8 +294,9 @@ class RepairedStream(PassedStream):
     def _write_json_body(self, body: bytes) -> None:
         """Write a JSON body, which some backends send instead of a stream, as a stream."""
         frame = Frame(b"", redact_errors(body, self._redact), whole=False)
-        events = [*self.reader.feed(frame), *self.reader.flush()]
-        self.last += [*self._begin_writing(), *self._write(self._through_stages(events), frame)]
+        self.last += self._begin_writing()
+        self.last += self._write(self._through_stages(self.reader.feed(frame)), frame)
+        self.last += self._write(self._through_stages(self.reader.flush()), None)
 
     def fail(self, error: Error) -> None:
         """End the stream with an error, because the backend's stream cannot continue."""
