@@ -22,7 +22,7 @@ The package has no I/O, no clock and no randomness: ids and the time come from `
 from the content of the request.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import cast, get_args
 
 import msgspec
@@ -35,6 +35,7 @@ from adapters.errors import (
     DragomanError,
     InvalidReplyError,
     InvalidRequestError,
+    TransformError,
     UnsupportedRequestError,
     invalid_choice,
 )
@@ -47,6 +48,7 @@ from adapters.profiles import PROFILES
 from adapters.reasoning.sealed import Sealer
 from adapters.responses import RESPONSES
 from adapters.tool_emulation import CustomInput
+from adapters.transforms import EventTransform, ItemTransform, Transform, TransformLosses
 from adapters.translation.reply import ReplyEnd, ReplyTranslator, own_error
 from adapters.translation.request import (
     BackendRequest,
@@ -99,12 +101,15 @@ def translate_request(  # noqa: PLR0913 - each is one choice of the caller, most
     policy: Policy = "report",
     model: str | None = None,
     ids: IdSource | None = None,
+    transforms: Iterable[Transform] = (),
 ) -> BackendRequest:
     """Translate a request from the dialect `client` to the dialect `backend`.
 
     The capabilities of the backend are given either as `capabilities` or by the name of a
-    `profile`; `model` is the backend's own name for the model. Raises `InvalidRequestError` if the
-    request or an option is invalid and `UnsupportedRequestError` if it cannot be translated.
+    `profile`; `model` is the backend's own name for the model. The `transforms` change the request
+    in their order, and its reply in the reverse order. Raises `InvalidRequestError` if the request
+    or an option is invalid, `UnsupportedRequestError` if it cannot be translated, and
+    `TransformError` if a transform fails.
     """
     if policy not in get_args(Policy):
         raise invalid_choice("policy", policy, get_args(Policy))
@@ -118,6 +123,7 @@ def translate_request(  # noqa: PLR0913 - each is one choice of the caller, most
         reply_options,
         policy,
         rewrite=capabilities is not None or profile is not None,
+        transforms=tuple(transforms),
     )
     return write_backend_request(read_client_request(parsed, options), model=model)
 
@@ -125,11 +131,13 @@ def translate_request(  # noqa: PLR0913 - each is one choice of the caller, most
 def translate_reply(body: Body, request: BackendRequest, *, status: int = 200) -> ReplyEnd:
     """Translate a backend's whole reply to a request from `translate_request`.
 
-    Raises `InvalidReplyError` if the reply cannot be read.
+    Raises `InvalidReplyError` if the reply cannot be read, `TransformError` if a transform fails.
     """
     translator = ReplyTranslator(request.reply_plan, status=status)
     sent = translator.feed(_encode(body))
     end = translator.finish(started=bool(sent))
+    if translator.faults:
+        raise translator.faults[0]
     return msgspec.structs.replace(end, body=sent + end.body) if sent else end
 
 
@@ -180,10 +188,12 @@ __all__ = [
     "CustomInput",
     "Dialect",
     "DragomanError",
+    "EventTransform",
     "IdSource",
     "InputItem",
     "InvalidReplyError",
     "InvalidRequestError",
+    "ItemTransform",
     "Loss",
     "Policy",
     "ReplyEnd",
@@ -194,6 +204,9 @@ __all__ = [
     "RequestBody",
     "Sealer",
     "Severity",
+    "Transform",
+    "TransformError",
+    "TransformLosses",
     "TranslationOptions",
     "UnsupportedRequestError",
     "Violation",

@@ -265,6 +265,9 @@ class ReplyContext(Struct, frozen=True):
     # Fields of the response object that replace the backend's, for example the id of a response
     # that the gateway stores.
     response_overrides: Mapping[str, object] = {}
+    # Whether reasoning is written in the message field in which it was received, because the
+    # backend has the client's dialect.
+    keeps_reasoning_field: bool = False
     # Whether the backend and the client have the same dialect, and frames are repaired: the reader
     # returns a verdict on each frame, and the writer writes only what the reader does not pass.
     repairs: bool = False

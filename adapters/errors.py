@@ -3,7 +3,8 @@
 DragomanError
 ├── InvalidRequestError      a request that is malformed or has a field of a wrong type
 ├── UnsupportedRequestError  a request that cannot be translated without changing its meaning
-└── InvalidReplyError        a reply that cannot be read
+├── InvalidReplyError        a reply that cannot be read
+└── TransformError           a user's transform that raised an exception or returned invalid values
 
 Each error has an HTTP status and, if one field caused it, the path of this field. An error within a
 stream is not raised: it becomes a `Failed` event.
@@ -60,4 +61,12 @@ class InvalidReplyError(DragomanError):
 
     status = 502
     code = "bad_gateway"
+    kind = "server_error"
+
+
+class TransformError(DragomanError):
+    """A transform that raised an exception, its cause, or returned something that is not legal."""
+
+    status = 500
+    code = "transform_failed"
     kind = "server_error"

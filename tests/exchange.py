@@ -27,6 +27,7 @@ class Exchange:
         repair: bool = True,
         sealer: adapters.Sealer | None = None,
         keep_reply: bool = False,
+        transforms: tuple[adapters.Transform, ...] = (),
     ) -> None:
         self.options = adapters.TranslationOptions(
             adapters.get_dialect(client) if isinstance(client, str) else client,
@@ -39,6 +40,7 @@ class Exchange:
             repair=repair,
             sealer=sealer,
             keep_reply=keep_reply,
+            transforms=transforms,
         )
         self._request = request
         self._last: adapters.ReplyTranslator | None = None

@@ -25,7 +25,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"conformance", "ir", "model_rules"},
         {"wire"},
         {"comparison", "dialect", "stages", "tool_emulation"},
-        {"reasoning", "tool_selection"},
+        {"reasoning", "tool_selection", "transforms"},
         {"text_tools"},
         {*DIALECTS, "translation"},
     ),

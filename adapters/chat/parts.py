@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.chat.wire import FAMILY, Wire
+from adapters.dialect import ReplyContext
 from adapters.ir import types as ir
 from adapters.ir.normalize import FILE_ID_BESIDE_URL_REASON, REFUSAL_AS_TEXT_REASON
 from adapters.losses import Losses
@@ -129,6 +130,16 @@ def reasoning_text(items: tuple[ir.Item, ...]) -> str:
 
 # The fields of a message in which servers send the text of reasoning.
 REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+
+def reasoning_field(reasoning: Iterable[ir.Reasoning], context: ReplyContext) -> str | None:
+    """Return the message field for the text of reasoning in a reply; None if it has none."""
+    field = context.reply_options.reasoning_field
+    if field is not None or not context.keeps_reasoning_field:
+        return field
+    return next((one.field for one in reasoning if one.field in REASONING_FIELDS), None)
+
+
 # A list in which some servers send reasoning, partly encrypted. Its texts are read, and the list is
 # kept as an extra field, because later requests to the server must contain it unchanged.
 DETAILS_FIELD = "reasoning_details"

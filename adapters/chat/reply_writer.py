@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Raw
 
-from adapters.chat.parts import TEXT_SEPARATOR, reasoning_text
+from adapters.chat.parts import TEXT_SEPARATOR, reasoning_field, reasoning_text
 from adapters.chat.wire import (
     FAMILY,
     IMAGES_REASON,
@@ -102,7 +102,8 @@ class ReplyWriter:
             if isinstance(item, ir.Message | ir.Reasoning):
                 self._losses.place(item.path, path)
                 self._extras.carry(item.extras, message, item.path)
-        field = self._context.reply_options.reasoning_field
+        reasoning = (item for item in items if isinstance(item, ir.Reasoning))
+        field = reasoning_field(reasoning, self._context)
         if field and reasoning_text(items):
             message[field] = reasoning_text(items)
         if images := write_images(items, 0, self._losses):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from adapters.chat.parts import TEXT_SEPARATOR
+from adapters.chat.parts import TEXT_SEPARATOR, reasoning_field
 from adapters.chat.reply_writer import (
     completion_id,
     report_unwritable,
@@ -115,13 +115,24 @@ class CallsWriter:
 class ReasoningWriter:
     """Writes the reasoning of one choice in the configured field."""
 
-    def __init__(self, frames: Frames, choice: int, field: str | None, losses: Losses) -> None:
+    def __init__(self, frames: Frames, choice: int, context: ReplyContext) -> None:
         # The path of each block in the backend's reply.
         self.paths: dict[BlockId, str] = {}
-        self._template = frames.template(choice, {field: PLACEHOLDER}) if field else None
-        self._losses = losses
+        self._frames = frames
+        self._choice = choice
+        self._context = context
+        self._losses = context.losses
+        # None if the client receives no text of reasoning.
+        self._template: FrameTemplate | None = None
         # The part that was written last.
         self._last_part: tuple[BlockId, int] | None = None
+
+    def open(self, block: BlockId, reasoning: Reasoning) -> None:
+        """Begin a block."""
+        self.paths[block] = reasoning.path or "reasoning"
+        field = reasoning_field((reasoning,), self._context)
+        if field is not None and self._template is None:
+            self._template = self._frames.template(self._choice, {field: PLACEHOLDER})
 
     def write_delta(self, event: Delta) -> list[bytes]:
         """Write a piece of reasoning, with an empty line between parts."""
@@ -208,9 +219,8 @@ class StreamWriter(BaseStreamWriter):
         # The openai package for Python requires that the choices begin in their order.
         missing = [one for one in range(min(number, _MAX_CHOICES)) if one not in self._choices]
         written = [frame for one in missing for frame in self._choice(one)[1]]
-        field = self._context.reply_options.reasoning_field
         calls = self.calls_writer(self._frames, number, self._losses)
-        reasoning = ReasoningWriter(self._frames, number, field, self._losses)
+        reasoning = ReasoningWriter(self._frames, number, self._context)
         choice = self._choices[number] = ChoiceWriter(self._frames, number, calls, reasoning)
         begin = self._frames.chunk(number, {"role": "assistant", "content": ""})
         return choice, [*written, begin]
@@ -239,7 +249,7 @@ class StreamWriter(BaseStreamWriter):
             case Reasoning() as reasoning:
                 self._extras.report_dropped(reasoning.extras, reasoning.path)
                 self._losses.place(reasoning.path, f"choices[{choice.number}].message")
-                choice.reasoning.paths[event.index] = reasoning.path or "reasoning"
+                choice.reasoning.open(event.index, reasoning)
                 self._reasoning[event.index] = choice
             case item if image_of(item) is not None:
                 images = write_images((item,), choice.images, self._losses)

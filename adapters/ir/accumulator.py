@@ -204,7 +204,7 @@ def to_events(reply: Reply, losses: Losses | None = None) -> Iterator[Event]:
     index = 0
     for number, choice in enumerate(reply.choices):
         for item in choice.items:
-            yield from _item_events(index, number, item)
+            yield from item_events(index, number, item)
             index += 1
     if reply.error is not None:
         yield Failed(reply.error, reply.usage)
@@ -225,7 +225,8 @@ def _report_unstreamable(reply: Reply, losses: Losses) -> None:
                     losses.dropped(path, "streams support only text", "capability")
 
 
-def _item_events(index: int, choice: int, item: Item) -> Iterator[Event]:
+def item_events(index: BlockId, choice: int, item: Item) -> Iterator[Event]:
+    """Yield the events of one item."""
     opened = without_content(item)
     if isinstance(opened, Reasoning):
         # The `Closed` event has the extra fields of reasoning, because servers send them last.
@@ -248,7 +249,7 @@ def _item_events(index: int, choice: int, item: Item) -> Iterator[Event]:
             yield Closed(index)
 
 
-def _part_deltas(index: int, content: tuple[Part, ...]) -> Iterator[Delta]:
+def _part_deltas(index: BlockId, content: tuple[Part, ...]) -> Iterator[Delta]:
     streamable = (part for part in content if isinstance(part, Text | Refusal))
     for number, part in enumerate(streamable):
         match part:

@@ -8,7 +8,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.dialect import BaseStreamWriter, ReplyContext
-from adapters.errors import DragomanError, InvalidReplyError, InvalidRequestError
+from adapters.errors import (
+    DragomanError,
+    InvalidReplyError,
+    InvalidRequestError,
+    TransformError,
+)
 from adapters.ir.accumulator import to_events
 from adapters.ir.events import Failed
 from adapters.ir.types import EMPTY_REQUEST, CallKind, CustomTool, Error, Reply, Usage
@@ -26,6 +31,7 @@ from adapters.text_tools.formats import formats_with_channels
 from adapters.text_tools.reasoning_stage import ReasoningCallFinder
 from adapters.text_tools.stage import TextToolCallParser
 from adapters.tool_emulation import CallDowngrader, CallRestorer, CustomInput
+from adapters.transforms.apply import TransformStage, transform_stages
 from adapters.translation.choice_streams import ChoicesStream
 from adapters.translation.repair import RepairedStream
 from adapters.translation.request import (
@@ -136,15 +142,18 @@ class ReplyTranslator:
         self._options = options = plan.options
         self._status = status
         self._context = self._reader_context = ReplyContext(
-            plan.request,
+            plan.client_request,
             options.ids,
             self.losses,
             options.reply_options,
             options.response_overrides,
+            keeps_reasoning_field=options.client is options.backend and options.transforms_replies,
         )
+        request = plan.request
         if plan.backend_tools is not plan.request.tools and not options.passes_requests:
             # The reader needs the tools that were declared to the backend.
             request = replace(plan.request, tools=plan.backend_tools)
+        if request is not plan.client_request:
             self._reader_context = replace(self._context, request=request)
         # The received bytes of a body that is not a stream.
         self._body: list[bytes] = []
@@ -159,6 +168,8 @@ class ReplyTranslator:
         self._custom_inputs: list[CustomInput] = []
         # Sealed reasoning by call, which the client does not carry.
         self.reasoning: dict[str, str] = {}
+        # The faults of transforms, each with its cause; the reply ends with an error.
+        self.faults: list[TransformError] = []
         if streamed and status < _FIRST_ERROR:
             self._open_stream()
 
@@ -230,6 +241,8 @@ class ReplyTranslator:
                 stage.custom_inputs = self._custom_inputs
             elif isinstance(stage, ReasoningCapture):
                 stage.sealed_by_call = self.reasoning
+            elif isinstance(stage, TransformStage):
+                stage.faults = self.faults
         return stages
 
     @property
@@ -464,11 +477,13 @@ def reply_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
             known_kinds -= {"custom"}
         if registry.has_emulated or not known_kinds >= options.backend.call_kinds:
             stages.append(CallDowngrader(known_kinds, losses))
-    capture = plan.reasoning.capture_stage(request)
+    capture = plan.reasoning.capture_stage(plan.client_request)
     if capture is not None:
         stages.append(capture)
-    if plan.reasoning.hides_text(request):
+    if plan.reasoning.hides_text(plan.client_request):
         stages.append(ReasoningHider(losses))
+    if options.transforms:
+        stages += transform_stages(options.transforms, losses)
     if options.final_stage is not None:
         stages.append(options.final_stage(losses))
     return stages

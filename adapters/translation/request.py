@@ -24,6 +24,7 @@ from adapters.reasoning.policy import REMOVED_REASONING_REASON, ReasoningPolicy
 from adapters.reasoning.sealed import Sealer
 from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
 from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, ToolRegistry, emulate_tools
+from adapters.transforms.apply import Transforms, begin_exchange, transform_request
 from adapters.translation.call_ids import call_id_rule
 from adapters.translation.emulated_fields import without_choices, without_stop
 from adapters.translation.fit import (
@@ -69,11 +70,23 @@ class TranslationOptions(Struct, frozen=True):
     # The maximum number of choices for which a request is sent several times, because the backend
     # gives one. By default, requests for several choices are rejected.
     max_choices: int = 1
+    # The transforms of the backend, in the order in which requests pass them.
+    transforms: Transforms = ()
 
     @property
     def passes_requests(self) -> bool:
         """Whether requests are forwarded unchanged."""
-        return self.client is self.backend and not self.rewrite
+        return self.client is self.backend and not self.rewrite and not self.transforms_requests
+
+    @property
+    def transforms_requests(self) -> bool:
+        """Whether a transform changes requests."""
+        return bool(self.transforms) and any(one.changes_requests for one in self.transforms)
+
+    @property
+    def transforms_replies(self) -> bool:
+        """Whether a transform changes replies."""
+        return bool(self.transforms) and any(one.changes_replies for one in self.transforms)
 
     def accepts(self, field: str) -> bool:
         """Whether the backend accepts a field of the IR."""
@@ -133,8 +146,10 @@ class ReplyPlan(Struct, frozen=True):
     """The values that the translation of a reply depends on, without the request's history."""
 
     options: TranslationOptions
-    # The client's request; EMPTY_REQUEST if it is not known.
+    # The client's request as the transforms changed it; EMPTY_REQUEST if it is not known.
     request: Request
+    # The client's request before that.
+    client_request: Request
     # The tools that were declared to the backend, and the client's tools that they emulate.
     backend_tools: tuple[Tool, ...]
     registry: ToolRegistry
@@ -152,17 +167,19 @@ def plan_reply(
 ) -> ReplyPlan:
     """Return the plan for the reply to a request that was not translated."""
     client_streams = bool(request.stream) if streams is None else streams
-    emulated = EmulatedRequest(request, ToolRegistry())
+    options = _begin_exchange(options)
+    client_request, transformed = request, _transform(request, options, Losses(None))
+    emulated = EmulatedRequest(transformed, ToolRegistry())
     if request is not EMPTY_REQUEST:
         if not options.passes_requests:
             # Ignore errors: the backend received the request unchanged and checks it.
             with suppress(DragomanError):
-                emulated = emulate_for_backend(request, options, Losses(None))
-        # Free the memory of a long history while the reply is streamed.
-        request = replace(request, items=(), paths=())
+                emulated = emulate_for_backend(transformed, options, Losses(None))
+        request, client_request = _without_history(transformed, request)
     return ReplyPlan(
         options,
         request,
+        client_request,
         emulated.request.tools,
         emulated.registry,
         options.reasoning_policy(),
@@ -170,8 +187,31 @@ def plan_reply(
         client_streams,
         passthrough=options.passes_requests
         and options.final_stage is None
+        and not options.transforms_replies
         and (not options.repairs_replies or _replies_pass(options, request, emulated.registry)),
     )
+
+
+def _begin_exchange(options: TranslationOptions) -> TranslationOptions:
+    """Return the options with the transforms for one exchange."""
+    if not options.transforms:
+        return options
+    return replace(options, transforms=begin_exchange(options.transforms))
+
+
+def _transform(request: Request, options: TranslationOptions, losses: Losses) -> Request:
+    """Return a client's request as the transforms change it, unless it is not known."""
+    if not options.transforms or request is EMPTY_REQUEST:
+        return request
+    return transform_request(request, options.transforms, losses, options.client.names)
+
+
+def _without_history(request: Request, client_request: Request) -> tuple[Request, Request]:
+    """Return a request after and before its transforms, without the memory of a long history."""
+    kept = replace(request, items=(), paths=())
+    if request is client_request:
+        return kept, kept
+    return kept, replace(client_request, items=(), paths=())
 
 
 def _replies_pass(options: TranslationOptions, request: Request, registry: ToolRegistry) -> bool:
@@ -179,7 +219,8 @@ def _replies_pass(options: TranslationOptions, request: Request, registry: ToolR
     capabilities = options.capabilities
     if options.final_stage is not None or capabilities.think_tags or text_formats(capabilities):
         return False
-    if registry.has_emulated or options.emulates_stop(request) or options.repeats(request):
+    emulates = registry.has_emulated or options.emulates_stop(request) or options.repeats(request)
+    if emulates or options.transforms_replies:
         return False
     if options.repairs_replies:
         # Calls that the request does not allow are removed.
@@ -218,8 +259,10 @@ class ClientRequest(Struct, frozen=True):
 
     body: RequestBody
     options: TranslationOptions
-    # EMPTY_REQUEST if the request is forwarded unchanged.
+    # The request as the transforms changed it, and before; EMPTY_REQUEST if it is forwarded
+    # unchanged.
     request: Request
+    client_request: Request
     losses: Losses
     reasoning: ReasoningPolicy
 
@@ -248,13 +291,15 @@ def read_client_request(body: RequestBody, options: TranslationOptions) -> Clien
     Raises `InvalidRequestError` if it cannot be read, `UnsupportedRequestError` if it cannot be
     translated.
     """
+    options = _begin_exchange(options)
     losses, reasoning = Losses(options.policy, options.client.names), options.reasoning_policy()
     if options.passes_requests:
-        return ClientRequest(body, options, EMPTY_REQUEST, losses, reasoning)
-    request = options.client.read_request(body, losses)
+        return ClientRequest(body, options, EMPTY_REQUEST, EMPTY_REQUEST, losses, reasoning)
+    client_request = options.client.read_request(body, losses)
+    request = _transform(client_request, options, losses)
     if options.client.family != options.backend.family:
         request = apply_settings_updates(request, losses)
-    return ClientRequest(body, options, request, losses, reasoning)
+    return ClientRequest(body, options, request, client_request, losses, reasoning)
 
 
 def write_backend_request(
@@ -351,7 +396,7 @@ def _plan_translated(
     same = options.client is options.backend and client_streams == backend_streams
     return ReplyPlan(
         options,
-        replace(request, items=(), paths=()),
+        *_without_history(request, read.client_request),
         emulated.request.tools,
         emulated.registry,
         read.reasoning,
@@ -389,7 +434,7 @@ def _pass_request(
 def _read_for_reply(body: RequestBody, options: TranslationOptions, *, streams: bool) -> Request:
     """Read what the reply to a forwarded request depends on, which is not its history."""
     client, fields = options.client, body.fields
-    if not streams and options.final_stage is None:
+    if not streams and options.final_stage is None and not options.transforms_replies:
         if not options.repairs_replies:
             return EMPTY_REQUEST
         if client.reply_fields.isdisjoint(fields):

@@ -26,7 +26,9 @@ DOCUMENTED = {
     *("ReplyOptions", "Policy", "Request", "EMPTY_REQUEST", "Sealer"),
     # Losses and errors
     *("Loss", "Severity", "DragomanError", "InvalidRequestError", "UnsupportedRequestError"),
-    "InvalidReplyError",
+    *("InvalidReplyError", "TransformError"),
+    # Transforms
+    *("Transform", "EventTransform", "ItemTransform", "TransformLosses"),
     # Dialects and conformance
     *("DIALECTS", "Dialect", "get_dialect", "dialects_by_path", "check", "Violation"),
 }

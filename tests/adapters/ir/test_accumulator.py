@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate, to_events
+from adapters.ir.event_order import EventOrderError
 from adapters.ir.events import Closed, Delta, Event, Failed, Finished, Opened, Started
 from adapters.losses import Losses
-from tests.event_order import EventOrderError, check_order
+from tests.event_order import check_order
 from tests.strategies.replies import items_of, replies
 from tests.strategies.streams import events
 from tests.strategies.values import DIALECT_NAMES

@@ -11,12 +11,13 @@ from adapters.errors import InvalidRequestError
 from adapters.ids import deterministic_ids
 from adapters.ir import events
 from adapters.ir.accumulator import to_events
+from adapters.ir.event_order import EventOrderError
 from adapters.ir.normalize import effective_finish, merged_finish, reply_model, without_content
 from adapters.ir.types import EMPTY_REQUEST, Error, Finish, Message, ToolCall
 from adapters.losses import Losses
 from adapters.sse import Decoder, Frame, encode
 from adapters.wire.json_object import decode
-from tests.event_order import EventOrderError, check_order
+from tests.event_order import check_order
 from tests.fourth_dialect.dialogue import wire
 from tests.fourth_dialect.dialogue.reply import read_error, read_reply, write_error
 
