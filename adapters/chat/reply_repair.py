@@ -16,7 +16,7 @@ from adapters.dialect import ReplyContext
 from adapters.ir.normalize import wants_one_choice
 from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
-from adapters.wire.json_object import NULL, JsonObject, string_or_raw_json
+from adapters.wire.json_object import MISSING, NULL, JsonObject, string_or_raw_json
 
 # A whole reply has the fields of a chunk, with `message` in place of `delta`.
 _REPLY = Decoder(Chunk)
@@ -46,7 +46,7 @@ class _Call(Struct, gc=False):
 
 class _Message(Struct, gc=False):
     role: Literal["assistant"]
-    content: str | None = None
+    content: str | None
     tool_calls: tuple[_Call, ...] | None = None
     function_call: None = None
 
@@ -91,12 +91,29 @@ def _is_typical(body: bytes, style: CallStyle) -> bool:
 # Replies of any form
 
 
+class _Content(Struct):
+    content: Raw = MISSING
+
+
+class _ContentChoice(Struct):
+    message: _Content | None = None
+
+
+class _Contents(Struct):
+    choices: list[_ContentChoice] | None = None
+
+
+_CONTENTS = Decoder(_Contents)
+
+
 class _ReplyCheck:
     """Checks one reply, and reports what has to be changed, unless its reader reports it."""
 
-    def __init__(self, losses: Losses, style: CallStyle) -> None:
+    def __init__(self, losses: Losses, style: CallStyle, has_content: Sequence[bool]) -> None:
         self._losses = losses
         self._style: CallStyle = style
+        # Whether the message of each choice has the field `content`, which may be null.
+        self._has_content = has_content
         self.passes = True
 
     def _report(self, path: str, reason: str) -> None:
@@ -126,6 +143,8 @@ class _ReplyCheck:
             self._report(f"{path}.message.role", "missing or wrong; replaced")
         if isinstance(message.content, list):
             self._report(f"{path}.message.content", "the text was received as a list of parts")
+        elif message.content is None and not self._has_content[number]:
+            self._report(f"{path}.message.content", "missing; added as null")
         has_calls = self._check_calls(message, f"{path}.message")
         expected = CALL_REASONS[self._style] if has_calls else "stop"
         if choice.finish_reason not in (expected, *TRUNCATED_REASONS):
@@ -183,7 +202,9 @@ def check_reply(body: bytes, context: ReplyContext, style: CallStyle = "tools") 
     except DECODE_ERRORS:
         context.losses.changed("choices", "fields of a wrong type are converted")
         return False
-    check = _ReplyCheck(context.losses, style)
+    messages = (choice.message or _Content() for choice in _CONTENTS.decode(body).choices or ())
+    has_content = [bool(message.content) for message in messages]
+    check = _ReplyCheck(context.losses, style, has_content)
     check.check(reply, context.request.choices or 1)
     return check.passes
 
