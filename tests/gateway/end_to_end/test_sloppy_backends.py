@@ -55,10 +55,12 @@ def exchange_for(client: str, dialect: str, request: JsonObject) -> Exchange:
     return exchange
 
 
-_ID_PREFIXES = rb"resp|msg|fc|ctc|rs|call|chatcmpl|tsc|sh|lsh|apc|cu|cmp"
+_ID_PREFIXES = rb"resp|msg|fc|ctc|rs|ig|call|chatcmpl|tsc|sh|lsh|apc|cu|cmp"
 _ID = re.compile(rb'"((?:%b)[_-][A-Za-z0-9_-]*)"' % _ID_PREFIXES)
 # The gateway seals reasoning, and the core alone does not.
-_SEALED = re.compile(rb',"extra_content":\{"dragoman":\{[^{}]*\}\}')
+_SEALED = re.compile(
+    rb',"extra_content":\{"dragoman":\{[^{}]*\}\}|,"encrypted_content":(?:null|"[^"]*")'
+)
 _TIME = re.compile(rb'"(created|created_at|completed_at)": ?\d+')
 
 

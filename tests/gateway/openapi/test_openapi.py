@@ -240,7 +240,11 @@ def test_written_replies_fit_their_types(pages: str) -> None:
     paths = sorted(SNAPSHOTS.glob(pages))
     assert paths
     for path in paths:
+        client, backend = path.parent.name.split("-to-")
         for value in _values(path):
+            if client == backend and "error" in value:
+                # The error of a backend is forwarded unchanged within its own dialect.
+                continue
             # Every reply may be an error instead.
             kind = ErrorBody if list(value) == ["error"] else WRITTEN[pages]
             try:
@@ -250,6 +254,9 @@ def test_written_replies_fit_their_types(pages: str) -> None:
                 raise AssertionError(f"{path}: {error}") from error
 
 
+_AZURE_PREAMBLE = b'{"choices":[],"created":0,"id":""'
+
+
 def _values(path: Path) -> Iterator[JsonObject]:
     """Return the object in a snapshot, or the data of all its events."""
     if path.suffix == ".json":
@@ -257,7 +264,8 @@ def _values(path: Path) -> Iterator[JsonObject]:
         return
     decoder = Decoder()
     for frame in [*decoder.feed(path.read_bytes()), *decoder.flush()]:
-        if frame.data != b"[DONE]":
+        # The first chunk of Azure, which has no choices and no id, passes as it is.
+        if frame.data != b"[DONE]" and not frame.data.startswith(_AZURE_PREAMBLE):
             yield read_object(frame.data)
 
 
