@@ -37,10 +37,12 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 _NAME: Final = r"[\[{(]*[`'\"]?[A-Za-z_][\w.\[\]]*[`'\"]?"
 _NAMES: Final = rf"{_NAME}(?:,\s*{_NAME})*"
-_KIND: Final = r"(?:parameter|param|argument|field|property|properties|key|name|input|option)s?"
+_KIND: Final = (
+    r"(?:parameter|param|argument|field|property|properties|key|name|input|option)(?:s|\(s\))?"
+)
 _UNUSUAL: Final = r"(?:unsupported|unknown|unrecognized|unexpected|extra|additional)"
 _UNSUPPORTED: Final = (
-    r"(?:unsupported|unknown|unrecognized|(?:currently )?not (?:yet )?"
+    r"(?:unsupported|unknown|unrecognized|deprecated for|(?:currently )?not (?:yet )?"
     r"(?:supported|allowed|permitted|accepted|recognized))"
 )
 # The messages by which servers refuse fields.
@@ -53,10 +55,13 @@ _REFUSALS: Final = tuple(
         rf"({_NAME}): extra (?:inputs|fields)(?: are)? not permitted",
         rf"extra (?:inputs|fields)(?: are)? not permitted,? {_KIND}: ({_NAMES})",
         rf"'loc': \('body', ({_NAME})\), 'msg': 'Extra inputs",
+        rf"\"loc\":\s*\[\"body\",\s*({_NAME})\],\s*\"msg\":\s*\"Extra inputs",
+        # Bedrock.
+        rf"extraneous key \[({_NAME})\] is not permitted",
         # Groq and Cerebras; the words before the name exclude "functions with x are not supported".
         rf"(?<!with )(?<!\w)({_NAME}) (?:is|are) {_UNSUPPORTED}",
         rf"\bdo(?:es)? not support (?:the )?(?:{_KIND}:? )?({_NAMES})",
-        rf"{_KIND} not supported (?:on|by|for|with) this model: ({_NAMES})",
+        rf"{_KIND} (?:are )?not supported(?: (?:on|by|for|with) this model)?: ({_NAMES})",
         rf"\(({_NAMES}) (?:was|were) unexpected\)",
         rf"({_NAME}) does not support [^\n]{{1,80}}\bonly the default",
     )

@@ -91,6 +91,20 @@ WORDINGS: list[tuple[JsonObject, set[str]]] = [
         },
         {"store"},
     ),
+    (
+        openai_error(
+            '[{"type": "extra_forbidden", "loc": ["body", "store"], "msg": "Extra inputs are not'
+            ' permitted", "input": true}]'
+        ),
+        {"store"},
+    ),
+    (
+        openai_error("Malformed input request: #: extraneous key [store] is not permitted"),
+        {"store"},
+    ),
+    (openai_error("`temperature` is deprecated for this model."), {"temperature"}),
+    (openai_error("Unsupported parameter(s): `store`, `user`"), {"store", "user"}),
+    (openai_error("The following parameters are not supported: store, user"), {"store", "user"}),
     (openai_error("Extra inputs are not permitted, field: 'store'"), {"store"}),
     (openai_error("body.user: extra fields not permitted"), {"user"}),
     (openai_error("property 'store' is unsupported"), {"store"}),
