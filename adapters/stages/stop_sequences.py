@@ -70,6 +70,10 @@ class StopSequenceCutter(Stage):
         self._open_calls.pop(event.index, None)
         return super()._close(event)
 
+    def is_cut(self, choice: int) -> bool:
+        """Whether a choice was cut."""
+        return choice in self._cut
+
     def cut(self, choice: int) -> list[Event]:
         """End the text of a choice; return the ends of its blocks."""
         self._cut.add(choice)
@@ -79,13 +83,15 @@ class StopSequenceCutter(Stage):
             self._processors[block] = DiscardBlock()
         return [Closed(block) for block in ended]
 
-    def find(self, text: str) -> tuple[int, bool]:
+    def find(self, text: str, *, may_continue: bool = True) -> tuple[int, bool]:
         """Return where the first stop sequence begins, and whether it is complete.
 
         A sequence may continue after the end of the text. Without one, it is the end of the text.
         """
         found = [at for sequence in self._sequences if (at := text.find(sequence)) >= 0]
         start = min(found, default=len(text))
+        if not may_continue:
+            return start, bool(found)
         partial = _partial_start(text, self._sequences, start)
         return (partial, False) if partial < start else (start, bool(found))
 
@@ -134,17 +140,22 @@ class _CutMessage:
     def feed(self, delta: Delta) -> list[Event]:
         """Return the deltas whose text cannot belong to a stop sequence."""
         if delta.channel != "text":
-            return [*self.flush(), delta]
+            ended = self._end()
+            return ended if self._stage.is_cut(self._choice) else [*ended, delta]
         self._held.append(delta)
         self._text += delta.text
         start, complete = self._stage.find(self._text)
+        if complete:
+            return [*self._pass_before(start), *self._stage.cut(self._choice)]
+        return self._pass(start)
+
+    def _pass_before(self, start: int) -> list[Event]:
+        """Return the text before a stop sequence, also if it is empty; drop the rest."""
         passed = self._pass(start)
-        if not complete:
-            return passed
         if self._part < 0:
-            # Send the empty text that remains.
             passed.append(replace(self._held[0], text="", logprobs=(), annotations=()))
-        return [*passed, *self._stage.cut(self._choice)]
+        self._held, self._text = [], ""
+        return passed
 
     def _pass(self, length: int) -> list[Event]:
         """Take this much of the text that is held back; its last delta may be divided."""
@@ -163,13 +174,22 @@ class _CutMessage:
         return passed
 
     def flush(self) -> list[Event]:
-        """Return all deltas that are held back, because no stop sequence can follow."""
-        held, self._held, self._text = self._held, [], ""
-        return [*held]
+        """Return the text that is held back, up to a stop sequence in it.
+
+        A longer sequence may have begun before that one, which the text does not complete.
+        """
+        start, complete = self._stage.find(self._text, may_continue=False)
+        return self._pass_before(start) if complete else self._pass(start)
+
+    def _end(self) -> list[Event]:
+        """Return the rest of a text that does not continue."""
+        _, complete = self._stage.find(self._text, may_continue=False)
+        rest = self.flush()
+        return [*rest, *self._stage.cut(self._choice)] if complete else rest
 
     def close(self, closed: Closed) -> list[Event]:
         """Return the rest of the message."""
-        return [*self.flush(), closed]
+        return [*self._end(), closed]
 
 
 def _divide(delta: Delta, length: int, offset: int) -> tuple[Delta, Delta]:

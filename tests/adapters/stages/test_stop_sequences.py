@@ -88,6 +88,17 @@ def test_stream_in_pieces_is_cut_like_the_whole_text(
         assert accumulate(events) == StopSequenceCutter(sequences).reply(reply)
 
 
+@pytest.mark.parametrize("text", ["xab", "ab", "b"])
+def test_sequence_in_an_unfinished_longer_one_ends_the_text(text: str) -> None:
+    sequences = ("abc", "b")
+    cut_text = message(ir.Text(cut(text, sequences)))
+    assert whole(message(ir.Text(text)), sequences=sequences) == ir.Choice((cut_text,), STOP)
+    before_call = whole(message(ir.Text(text)), CALL, sequences=sequences)
+    assert before_call == ir.Choice((cut_text,), STOP)
+    before_refusal = whole(message(ir.Text(text), ir.Refusal("No.")), sequences=sequences)
+    assert before_refusal == ir.Choice((cut_text,), STOP)
+
+
 @pytest.mark.parametrize("text", ["END", "END of all", "ENDEND"])
 def test_text_that_begins_with_a_sequence_becomes_empty(text: str) -> None:
     assert whole(message(ir.Text(text))) == ir.Choice((message(ir.Text("")),), STOP)
