@@ -192,7 +192,7 @@ class MessageWriter:
                 self._extras.report_dropped(reasoning.extras, path)
             return
         fields: Wire = {}
-        text, refusal = turn.texts()
+        text, refusal = self._texts(turn)
         if refusal:
             fields["refusal"] = refusal
         for message, path in turn.messages:
@@ -211,6 +211,10 @@ class MessageWriter:
         # (https://github.com/OpenHands/OpenHands/issues/8685).
         for _, path in turn.messages:
             self._losses.dropped(path, "the assistant message is empty")
+
+    def _texts(self, turn: AssistantItems) -> tuple[str, str]:
+        """Return the text and the refusal of a turn."""
+        return turn.texts()
 
     def _empty_content(self) -> Wire:
         return _EMPTY_CONTENT[self._capabilities.empty_content]

@@ -4,12 +4,14 @@ import msgspec
 
 from adapters.capabilities import Capabilities
 from adapters.chat.message_writer import AssistantItems, Media, MessageWriter
+from adapters.chat.parts import TEXT_SEPARATOR
 from adapters.chat.request_writer import write_function, write_settings
 from adapters.chat.wire import NAMES as CHAT_NAMES
 from adapters.chat.wire import Wire, extras_writer
 from adapters.ir.types import (
     FunctionTool,
     NamedToolChoice,
+    Refusal,
     Request,
     Text,
     Tool,
@@ -127,6 +129,15 @@ class LegacyMessageWriter(MessageWriter):
     """Writes each call as a message, followed by its output."""
 
     label = LABEL
+
+    def _texts(self, turn: AssistantItems) -> tuple[str, str]:
+        text, refusal = turn.texts()
+        if not refusal or self._capabilities.newer_fields is not False:
+            return text, refusal
+        for message, path in turn.messages:
+            if any(isinstance(part, Refusal) for part in message.content):
+                self._losses.changed(path, f"{LABEL} may not support refusals; sent as text")
+        return TEXT_SEPARATOR.join(filter(None, (text, refusal))), ""
 
     def _write_calls(self, turn: AssistantItems, wire: Wire) -> None:
         """Write the first call; `_write_outputs` writes the others."""
