@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from adapters.ids import stable_hash
+from adapters.ids import short_call_id, stable_hash
 from adapters.ir.types import Item, Message, Text, ToolCall
 from adapters.reasoning.sealed import call_fingerprint
 
@@ -24,6 +24,8 @@ class CallKeys(Struct, eq=False):
     # Whether keys depend on the ids of calls alone, because they are made before the arguments are
     # known.
     by_id: bool = False
+    # Whether the client has the ids of calls.
+    has_ids: bool = True
     # The hash of the latest message of the user; None if the conversation is not known.
     _user: str | None = None
     _equal: Counter[str] = field(default_factory=Counter)
@@ -49,12 +51,16 @@ class CallKeys(Struct, eq=False):
         texts = (part.text for part in user.content if isinstance(part, Text))
         self._user, self._equal = stable_hash(*texts), Counter()
 
+    def id_of(self, call: ToolCall) -> str:
+        """Return the id by which a client returns a call; "" if it returns none."""
+        return short_call_id(call.call_id) if self.has_ids else ""
+
     def keys(self, call: ToolCall) -> tuple[str, ...]:
         """Return the keys of the next call, the most specific one first.
 
         The last one is that of a reply to a request which was not read.
         """
-        fingerprint = call.call_id if self.by_id else call_fingerprint(call)
+        fingerprint = call.call_id if self.by_id else call_fingerprint(call, self.id_of(call))
         if self._user is None:
             return (fingerprint,)
         number = self._equal[fingerprint]

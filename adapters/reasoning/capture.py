@@ -247,7 +247,7 @@ class CallReasoningRecorder(ReasoningCapture):
                 key, *_ = self._keys.keys(item)
                 if not (self._pending or item.extras):
                     return [closed]
-                calls = {short_call_id(item.call_id): item.extras} if item.extras else {}
+                calls = {self._keys.id_of(item): item.extras} if item.extras else {}
                 sealed = ReasoningPayload(tuple(self._pending), calls).seal(self._sealer)
                 self.sealed_by_call[key] = sealed
                 self._pending = []

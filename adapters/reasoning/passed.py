@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from adapters.ids import short_call_id
 from adapters.ir.types import Reasoning, ToolCall
 from adapters.json_text import DECODE_ERRORS
 from adapters.reasoning.sealed import Sealer, open_sealed
@@ -50,7 +49,7 @@ def put_back(
         payload = None if text is None else open_sealed(text, sealer)
         if payload is None:
             continue
-        for extra in payload.calls.get(short_call_id(call.call_id), ()):
+        for extra in payload.extras_of(call):
             insertion.at(path).fields[extra.name] = extra.value
         # A call is part of its message.
         by_message.setdefault(path.rpartition(".")[0], []).extend(payload.reasoning)

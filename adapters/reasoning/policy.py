@@ -6,6 +6,7 @@
 |           |           | otherwise the gateway stores it with the next call                     |
 | Chat      | Responses | is sealed in the next call and also stored by the gateway              |
 | Chat      | Chat      | is unchanged, and stored for clients that do not send it back          |
+| legacy    | Chat      | is stored with the next call                                           |
 | any       | the same  | is unchanged; reasoning that was sealed for another backend is removed |
 
 Without a sealer, reasoning is neither sealed nor stored.
@@ -82,9 +83,7 @@ class ReasoningPolicy:
         self._replays_reasoning = capabilities.reasoning_replay != "never"
         crosses = sealer is not None and client.reasoning != backend.reasoning
         # Whether reasoning before calls is stored by the gateway, unless the client carries it.
-        self._records = (
-            sealer is not None and backend.reasoning == "message_field" and client.has_call_ids
-        )
+        self._records = sealer is not None and backend.reasoning == "message_field"
         # Whether the reply's reasoning is sent as items, which only the gateway writes, and when
         # their text is sent.
         self._writes_items = client.reasoning == "items" != backend.reasoning
@@ -96,7 +95,7 @@ class ReasoningPolicy:
         # Whether the gateway may have stored reasoning for the client.
         self.may_have_stored = self._records or (crosses and client.has_call_ids)
         # The keys of the calls in the request, and those of the calls in its reply.
-        self._context = CallKeys(by_id=backend.reasoning == "items")
+        self._context = CallKeys(by_id=backend.reasoning == "items", has_ids=client.has_call_ids)
         self._keys: KeysByCall = {}
         # The calls of a request that is forwarded unchanged.
         self._passed: tuple[RequestBody, list[PassedCall]] | None = None
@@ -422,7 +421,7 @@ class ReasoningRestorer:
             self._extras = opened.calls | self._extras
             if opened.reasoning:
                 _replace_reasoning(opened, path, restored)
-        extras += self._extras.pop(short_call_id(call.call_id), ())
+        extras += self._extras.pop(short_call_id(call.call_id), ()) or self._extras.pop("", ())
         restored.append((call if extras == call.extras else replace(call, extras=extras), path))
 
     def _open_call(

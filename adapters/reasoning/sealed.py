@@ -44,10 +44,14 @@ class ReasoningPayload(Struct, frozen=True, omit_defaults=True, rename={"reasoni
     """
 
     reasoning: tuple[Reasoning, ...] = ()
-    # The extra fields of calls by short call id.
+    # The extra fields of calls by short call id; "" for a client that returns no ids.
     calls: dict[str, Extras] = {}
     # Whether the reasoning is before the text of the turn, not between the text and the call.
     before_text: bool = False
+
+    def extras_of(self, call: ToolCall) -> Extras:
+        """Return the extra fields of a call."""
+        return self.calls.get(short_call_id(call.call_id), self.calls.get("", ()))
 
     def seal(self, sealer: Sealer) -> str:
         """Return the payload as a sealed text."""
@@ -79,13 +83,13 @@ def open_sealed(text: str, sealer: Sealer) -> ReasoningPayload | None:
         return None
 
 
-def call_fingerprint(call: ToolCall) -> str:
+def call_fingerprint(call: ToolCall, call_id: str) -> str:
     """Return a key made of the id, name and arguments of a call.
 
     The id alone is not unique: some backends use the same ids in every turn, see
     https://github.com/vllm-project/vllm/issues/50295.
     """
-    return stable_hash(short_call_id(call.call_id), call.name, _normalized_arguments(call))
+    return stable_hash(call_id, call.name, _normalized_arguments(call))
 
 
 def _normalized_arguments(call: ToolCall) -> str:

@@ -124,6 +124,25 @@ def test_chat_client_that_drops_reasoning(
 
 @EVERY_FIELD
 @pytest.mark.parametrize("mode", ["unary", "raw"])
+@pytest.mark.parametrize("kind", ["plain", "set"])
+def test_legacy_client_has_no_call_ids(
+    kind: str, mode: str, name: str, nodes: tuple[Harness, Harness]
+) -> None:
+    parameters = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    request = chat_request(serve(nodes[0], kind, name))
+    request |= {"functions": [{"name": "count", "parameters": parameters}]}
+    for step in range(STEPS):
+        message = create_completion(nodes[step % 2].sdk, mode, request)
+        call = message.choices[0].message.function_call
+        assert call is not None
+        turn = {"role": "assistant", "content": None, "function_call": call.to_dict()}
+        output = {"role": "function", "name": "count", "content": "counted"}
+        request["messages"] = [*objects_in(request, "messages"), turn, output]
+    assert post_chat(nodes[0], request).status == 200
+
+
+@EVERY_FIELD
+@pytest.mark.parametrize("mode", ["unary", "raw"])
 @pytest.mark.parametrize("include", [True, False], ids=["carrying", "stored"])
 def test_responses_client_needs_no_setting(
     mode: str, name: str, nodes: tuple[Harness, Harness], *, include: bool
