@@ -51,11 +51,14 @@ _DEMO_BACKENDS = tuple(
 )
 
 
-def create_app(config: Config) -> Litestar:
-    """Return the application for a configuration."""
+def create_app(config: Config, transport: httpx.AsyncBaseTransport | None = None) -> Litestar:
+    """Return the application for a configuration.
+
+    A given transport is used for all backends, instead of their own.
+    """
     logging = logging_config(config.logging)
     logging.configure()
-    backends = _make_backends(config)
+    backends = _make_backends(config, transport)
     tracer = _make_tracer(config)
     context = AppContext(
         config=config,
@@ -119,11 +122,16 @@ def _lifespan(
     return lifespan
 
 
-def _make_backends(config: Config) -> list[BackendClient]:
+def _make_backends(
+    config: Config, transport: httpx.AsyncBaseTransport | None
+) -> list[BackendClient]:
     if not config.backends:
         demo = DemoTransport()
         return [_make_backend(config, backend, demo) for backend in _DEMO_BACKENDS]
-    return [_make_backend(config, backend, make_transport(backend)) for backend in config.backends]
+    return [
+        _make_backend(config, backend, transport or make_transport(backend))
+        for backend in config.backends
+    ]
 
 
 def _make_backend(

@@ -58,7 +58,7 @@ class CallLabels:
 def _id_of_call(value: dict[str, Json]) -> str | None:
     """Return the id of a call; None if the value is no call."""
     kind = value.get("type")
-    if isinstance(kind, str) and kind.endswith("_call"):
+    if isinstance(kind, str) and kind.endswith("call"):
         found = value.get("call_id")
     else:
         found = value.get("id") if is_call_id("id", value) else None

@@ -9,8 +9,10 @@ from msgspec import Struct
 from adapters.comparison.alignment import CallLabels, align, align_by_name, name_of
 from adapters.comparison.normal_form import is_call_id, normalize
 from adapters.conformance import Json, Object
-from adapters.wire.error_body import REDACTED
 
+# What replaces a secret in errors and in recordings; equal secrets have the same number there.
+_MARKER: Final = re.compile(r"\[redacted(?::\d+)?\]")
+_MARKER_START: Final = "[redacted"
 _TOOL_LISTS: Final = ("tools", "functions")
 
 
@@ -98,9 +100,11 @@ def _equal(left: Json, right: Json) -> bool:
 
 def _matches_redacted(redacted: str, text: str) -> bool:
     """Whether a text is equal to one in which secrets were redacted."""
-    return REDACTED in redacted and _redacted_pattern(redacted).fullmatch(text) is not None
+    if _MARKER_START not in redacted:
+        return False
+    return _redacted_pattern(redacted).fullmatch(text) is not None
 
 
 @lru_cache(maxsize=64)
 def _redacted_pattern(redacted: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, redacted.split(REDACTED))), re.DOTALL)
+    return re.compile(".*".join(map(re.escape, _MARKER.split(redacted))), re.DOTALL)

@@ -7,6 +7,7 @@ from adapters import __version__
 from gateway.cli.check import check_command
 from gateway.cli.diff import diff_command
 from gateway.cli.key import key_command
+from gateway.cli.replay import replay_command
 from gateway.cli.serve import serve_command
 from gateway.cli.translate import translate_command
 
@@ -29,5 +30,12 @@ def main() -> None:
     """Group the commands."""
 
 
-for _command in (serve_command, key_command, translate_command, check_command, diff_command):
+for _command in (
+    serve_command,
+    key_command,
+    translate_command,
+    check_command,
+    diff_command,
+    replay_command,
+):
     main.add_command(_command)

@@ -15,6 +15,8 @@ from gateway.terminal import escape_controls
 EQUAL: Final = "no differences"
 # Longer values are shown around their first difference.
 _MAX_SHOWN: Final = 400
+# The characters of a value in an error message.
+_MAX_DESCRIBED: Final = 120
 # The characters before the difference of two long values.
 _CONTEXT: Final = 40
 _KINDS: Final = ("changed", "missing", "extra")
@@ -37,14 +39,24 @@ def print_differences(
 
 
 def describe_differences(differences: Sequence[Difference], limit: int) -> str:
-    """Return the first differences as plain text with one line for each value."""
-    lines: list[str] = []
-    for difference in differences[:limit]:
-        lines.append(f"  {escape_controls(difference.path) or 'body'}")
-        lines += (f"    {sign} {value}" for sign, value in shown_values(difference))
-    if len(differences) > limit:
-        lines.append(f"  and {len(differences) - limit} more")
-    return "\n".join(lines)
+    """Return the first differences in one line, because SDKs show errors in one."""
+    words = [_describe(difference) for difference in differences[:limit]]
+    more = len(differences) - limit
+    return "; ".join([*words, f"and {more} more"] if more > 0 else words)
+
+
+def _describe(difference: Difference) -> str:
+    path = escape_controls(difference.path) or "the body"
+    left, right = (
+        _cut(_encode(value), 0, _MAX_DESCRIBED) for value in (difference.left, difference.right)
+    )
+    match difference.kind:
+        case "missing":
+            return f"{path} is missing, recorded {left}"
+        case "extra":
+            return f"{path} is not in the recording, received {right}"
+        case "changed":
+            return f"{path} is {right}, recorded {left}"
 
 
 def summarize(differences: Sequence[Difference]) -> str:
@@ -60,26 +72,26 @@ def summarize(differences: Sequence[Difference]) -> str:
 def shown_values(difference: Difference) -> Iterator[tuple[str, str]]:
     """Yield each value that a difference has as text, with the sign of its side."""
     left, right = _encode(difference.left), _encode(difference.right)
-    begin = 0
-    if difference.kind == "changed" and max(len(left), len(right)) > _MAX_SHOWN:
-        begin = max(0, _common_length(left, right) - _CONTEXT)
+    begin = _first_shown(left, right) if difference.kind == "changed" else 0
     if difference.kind != "extra":
-        yield "-", _cut(left, begin)
+        yield "-", _cut(left, begin, _MAX_SHOWN)
     if difference.kind != "missing":
-        yield "+", _cut(right, begin)
+        yield "+", _cut(right, begin, _MAX_SHOWN)
 
 
-def _common_length(left: str, right: str) -> int:
-    """Return the number of characters that two texts have in common at their beginning."""
+def _first_shown(left: str, right: str) -> int:
+    """Return where the part of two texts begins that shows their difference."""
+    if max(len(left), len(right)) <= _MAX_SHOWN:
+        return 0
     pairs = zip(left, right, strict=False)
     unequal = (index for index, (one, other) in enumerate(pairs) if one != other)
-    return next(unequal, min(len(left), len(right)))
+    return max(0, next(unequal, min(len(left), len(right))) - _CONTEXT)
 
 
 def _encode(value: Json) -> str:
     return escape_controls(msgspec.json.encode(value).decode())
 
 
-def _cut(text: str, begin: int) -> str:
-    end = begin + _MAX_SHOWN
+def _cut(text: str, begin: int, length: int) -> str:
+    end = begin + length
     return f"{'…' if begin else ''}{text[begin:end]}{'…' if end < len(text) else ''}"

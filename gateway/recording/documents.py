@@ -48,7 +48,7 @@ def _detect(data: bytes) -> Document:
     if not data.strip():
         raise InvalidRequestError(None, "the body is empty")
     if is_stream(data):
-        return Document(data, "stream", _reply_dialect(_first_event(data), data))
+        return Document(data, "stream", _reply_dialect(first_event(data), data))
     value = _decode(data)
     if not isinstance(value, dict):
         return Document(data, "other", None)
@@ -67,7 +67,8 @@ def _decode(data: bytes) -> Json:
     return value
 
 
-def _first_event(data: bytes) -> Json:
+def first_event(data: bytes) -> Json:
+    """Return the JSON of the first event in a stream; None if there is none."""
     decoder = Decoder(limit=len(data) + 1)
     for frame in (*decoder.feed(data), *decoder.flush()):
         try:

@@ -52,7 +52,8 @@ def compare_recordings(left: Recording, right: Recording) -> list[Difference]:
     """Return the differences between two recordings; each path begins with the name of a file."""
     differences = _prefixed("exchange", compare_json(_facts(left), _facts(right)))
     for name in [*left.bodies, *(name for name in right.bodies if name not in left.bodies)]:
-        differences += _compare_bodies(name, left.bodies.get(name), right.bodies.get(name))
+        found = compare_recorded_bodies(left.bodies.get(name), right.bodies.get(name))
+        differences += _prefixed(name, found)
     return differences
 
 
@@ -71,18 +72,18 @@ def _only(value: Json, names: Sequence[str]) -> Object:
     return {name: fields[name] for name in names if name in fields}
 
 
-def _compare_bodies(name: str, left: Body | None, right: Body | None) -> list[Difference]:
+def compare_recorded_bodies(left: Body | None, right: Body | None) -> list[Difference]:
+    """Return the differences between two bodies, one of which may be missing."""
     if left is None or right is None:
         kind: Literal["missing", "extra"] = "missing" if right is None else "extra"
-        return [Difference(name, kind, _shown(left), _shown(right))]
+        return [] if left is right else [Difference("", kind, _shown(left), _shown(right))]
     if left.data == right.data and left.omitted_bytes == right.omitted_bytes:
         return []
     try:
-        documents = read_document(left.data), read_document(right.data)
-        return _prefixed(name, compare_documents(*documents))
+        return compare_documents(read_document(left.data), read_document(right.data))
     except DragomanError:
         # A body that cannot be read, such as an HTML page, is compared as text.
-        return [Difference(name, "changed", _shown(left), _shown(right))]
+        return [Difference("", "changed", _shown(left), _shown(right))]
 
 
 def _shown(body: Body | None) -> Json:

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from urllib.parse import urlsplit
 
+import httpx
 import uvicorn
 from prometheus_client import multiprocess
 from uvicorn.config import STARTUP_FAILURE
@@ -47,15 +48,18 @@ _OPEN_ACCESS = (
 )
 
 
-def run_server(config: Config) -> int:
-    """Serve until a signal to stop; return the exit code."""
+def run_server(config: Config, transport: httpx.AsyncBaseTransport | None = None) -> int:
+    """Serve until a signal to stop; return the exit code.
+
+    A transport for all backends, instead of their own, requires that there is one worker.
+    """
     _raise_descriptor_limit()
     with _listen(config.server) as listener:
         if not _migrate_store(config):
             return STARTUP_FAILURE
         print_startup_banner(config, listener.getsockname())
         if config.server.workers == 1:
-            _Server(_uvicorn_config(config), listener).run([listener])
+            _Server(_uvicorn_config(config, transport), listener).run([listener])
             return 0
         with _metrics_directory(config):
             workers = _Workers(_uvicorn_config(config), [listener])
@@ -146,10 +150,12 @@ def _print(line: str) -> None:
 # uvicorn
 
 
-def _uvicorn_config(config: Config) -> uvicorn.Config:
+def _uvicorn_config(
+    config: Config, transport: httpx.AsyncBaseTransport | None = None
+) -> uvicorn.Config:
     server = config.server
     return uvicorn.Config(
-        AppFactory(config),
+        AppFactory(config, transport),
         factory=True,
         workers=server.workers,
         http=GatewayHttpProtocol,
@@ -181,8 +187,9 @@ def _uvicorn_config(config: Config) -> uvicorn.Config:
 class AppFactory:
     """Creates the application in the process that serves it; can be pickled."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._config = config
+        self._transport = transport
 
     def __call__(self) -> object:
         """Create the application, or exit with the code after which the parent does not retry."""
@@ -190,7 +197,7 @@ class AppFactory:
             # Imported here because the parent of several workers does not need it.
             from gateway.app import create_app  # noqa: PLC0415
 
-            app = create_app(self._config)
+            app = create_app(self._config, self._transport)
         except Exception:
             logging.getLogger(__name__).exception("startup failed")
             sys.exit(STARTUP_FAILURE)

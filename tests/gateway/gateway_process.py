@@ -105,8 +105,17 @@ def run_gateway(
     """Run a gateway with this configuration on a free port."""
     file = folder / "dragoman.toml"
     file.write_text(config)
+    with run_server([*command, "serve", "--config", str(file)], folder, environment) as gateway:
+        yield gateway
+
+
+@contextmanager
+def run_server(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> Generator[Gateway]:
+    """Run a command that serves on a free port."""
     process = subprocess.Popen(  # noqa: S603 - our own command
-        [*command, "serve", "--config", str(file), "--port", "0"],
+        [*command, "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

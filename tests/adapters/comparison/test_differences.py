@@ -103,6 +103,7 @@ def test_field_of_a_schema_that_is_named_id_is_compared(other: dict[str, Any]) -
         ({"input": "hi"}, {"input": [{"type": "message", "role": "user", "content": "hi"}]}),
         ({"id": "a", "created": 1, "object": "x"}, {"id": "b", "created": 2, "object": "x"}),
         ({"a": "key [redacted], end"}, {"a": "key sk-1\n2, end"}),
+        ({"a": "key [redacted:1], end"}, {"a": "key [redacted:12], end"}),
     ],
 )
 def test_other_forms_of_a_value_are_equal(left: Any, right: Any) -> None:

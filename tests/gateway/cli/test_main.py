@@ -18,9 +18,9 @@ from gateway.cli.commands import main
 from gateway.config import load_config
 from gateway.config.schema import KeyConfig
 from gateway.crypto import api_key_digest
-from gateway.recording.format import Exchange, Recording, make_body, write_recording
 from tests.gateway.cli import command_line as cli
 from tests.gateway.gateway_process import COMMAND, ROOT
+from tests.gateway.recording.replays import record
 
 
 def test_check_accepts_a_valid_stream() -> None:
@@ -36,11 +36,10 @@ def test_check_prints_each_violation_with_its_line() -> None:
     assert result.exit_code == 1
 
 
-BODY = make_body(cli.REQUEST)
 COMMANDS: dict[str, Command] = {"dragoman": main, **main.commands}
 
 
-def exit_code_zero(_: object) -> int:
+def exit_code_zero(*_: object) -> int:
     return 0
 
 
@@ -54,8 +53,8 @@ def test_examples_in_the_help_run(
     (tmp_path / "old.json").write_bytes(cli.REQUEST)
     (tmp_path / "new.json").write_bytes(cli.REQUEST)
     (tmp_path / "dragoman.toml").touch()
-    for folder in ("before", "after"):
-        write_recording(tmp_path / folder / "1", Recording(Exchange(1), {"client-request": BODY}))
+    for folder in ("before", "after", "recordings"):
+        record(tmp_path / folder / "1")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gateway.server.run.run_server", exit_code_zero)
     examples = re.findall(r"^ +dragoman (.*)$", COMMANDS[name].help or "", re.MULTILINE)

@@ -1,0 +1,158 @@
+"""The recorded replies that a replay can send, and the search for the one of a request."""
+
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+import adapters
+from adapters import DIALECTS, Dialect, Violation
+from adapters.comparison import Difference
+from gateway.recording.format import BackendCall, Body, Client, Recording
+from gateway.recording.recording_diff import NamedRecording
+from gateway.recording.request_meaning import RequestMeaning, compare_requests, read_meaning
+
+_OK: Final = 200
+_FIRST_ERROR: Final = 400
+_NO_BODY: Final = Body(b"", ".txt")
+# The characters of two values that are compared to find out how similar they are.
+_COMPARED: Final = 500
+
+
+class RecordedReply(Struct, frozen=True):
+    """A reply of a backend, and the request that it belongs to."""
+
+    # The recording, and the number of the call if it has several.
+    name: str
+    dialect: Dialect
+    request: RequestMeaning
+    # The client's name of the model, and the backend's.
+    client_model: str
+    model: str
+    status: int | None
+    headers: dict[str, str]
+    body: Body
+    # The milliseconds of each read, and its bytes.
+    reads: tuple[tuple[float, int], ...]
+    # Why the reply or its end did not arrive.
+    error: str | None
+
+    def violations(self) -> list[Violation]:
+        """Return the violations of the dialect's rules in a stream."""
+        if not self.body.streamed or (self.status or _OK) >= _FIRST_ERROR:
+            return []
+        return adapters.check(self.dialect, self.body.data)
+
+
+def recorded_replies(recordings: Iterable[NamedRecording]) -> list[RecordedReply]:
+    """Return the replies of all backends in some recordings."""
+    return [reply for one in recordings for reply in _replies_of(one.folder, one.recording)]
+
+
+def _replies_of(folder: Path, recording: Recording) -> list[RecordedReply]:
+    calls = [
+        (call, recording.backend_request(number), recording.backend_reply(number))
+        for number, call in enumerate(recording.exchange.calls)
+    ]
+    if not calls:
+        # A recording without a gateway in between has only one side.
+        client = recording.exchange.client
+        calls = [(_as_call(client), recording.client_request, recording.client_reply)]
+    replies = (
+        _make_reply(
+            folder.name if len(calls) == 1 else f"{folder.name} (call {number})",
+            recording.exchange.model,
+            call,
+            request,
+            reply or _NO_BODY,
+        )
+        for number, (call, request, reply) in enumerate(calls, start=1)
+        if request is not None and not request.omitted_bytes and _has_reply(call, reply)
+    )
+    return list(replies)
+
+
+def _as_call(client: Client) -> BackendCall:
+    return BackendCall(
+        dialect=client.dialect, status=client.status, reply_headers=client.reply_headers
+    )
+
+
+def _has_reply(call: BackendCall, reply: Body | None) -> bool:
+    if reply is None:
+        return call.error is not None or call.status is not None
+    return not reply.omitted_bytes
+
+
+def _make_reply(
+    name: str, client_model: str, call: BackendCall, request: Body, reply: Body
+) -> RecordedReply:
+    dialect = DIALECTS[call.dialect]
+    meaning = read_meaning(request.data, dialect)
+    model = meaning.value.get("model")
+    return RecordedReply(
+        name,
+        dialect,
+        meaning,
+        client_model,
+        model if isinstance(model, str) else "",
+        call.status,
+        call.reply_headers,
+        reply,
+        call.reads,
+        call.error,
+    )
+
+
+class ReplayIndex:
+    """Finds the recorded reply of a request.
+
+    Replies to equal requests are found in the order of their recordings, and then the last one
+    again and again.
+    """
+
+    def __init__(self, replies: Sequence[RecordedReply]) -> None:
+        self._replies = replies
+        # How often a request with these recorded replies was received, by their indices.
+        self._received: dict[tuple[int, ...], int] = {}
+
+    def find(self, body: bytes, dialect: Dialect) -> "RecordedReply | Mismatch":
+        """Return the reply of a request, or the recorded request that is nearest to it."""
+        meaning = read_meaning(body, dialect)
+        compared = [compare_requests(reply.request, meaning) for reply in self._replies]
+        matches = [
+            (one.minor, index)
+            for index, (reply, one) in enumerate(zip(self._replies, compared, strict=True))
+            if reply.dialect is dialect and not one.differences
+        ]
+        if not matches:
+            # The nearest request may be in another dialect, because its meaning is the same.
+            mismatches = [
+                Mismatch(reply, one.differences)
+                for reply, one in zip(self._replies, compared, strict=True)
+                if one.differences
+            ]
+            return min(mismatches, key=Mismatch.distance, default=Mismatch(None, []))
+        fewest = min(minor for minor, _ in matches)
+        found = tuple(index for minor, index in matches if minor == fewest)
+        received = self._received[found] = self._received.get(found, 0) + 1
+        return self._replies[found[min(received, len(found)) - 1]]
+
+
+class Mismatch(Struct, frozen=True):
+    """A request that matches no recording."""
+
+    # None if there is none to compare with.
+    nearest: RecordedReply | None
+    differences: list[Difference]
+
+    def distance(self) -> float:
+        """Return how different the requests are: the number of differences, then their size."""
+        return sum(2 - _similarity(one) for one in self.differences)
+
+
+def _similarity(difference: Difference) -> float:
+    left, right = (str(value)[:_COMPARED] for value in (difference.left, difference.right))
+    return SequenceMatcher(None, left, right, autojunk=False).quick_ratio()

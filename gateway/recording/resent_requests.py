@@ -1,0 +1,146 @@
+"""Recorded requests of clients, sent again to compare the replies with the recorded ones."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from adapters import DIALECTS
+from adapters.comparison import Difference
+from adapters.conformance import Json
+from adapters.json_text import DECODE_ERRORS
+from gateway.errors import BackendUnreachableError
+from gateway.recording.documents import first_event
+from gateway.recording.format import Body, make_body
+from gateway.recording.recording_diff import NamedRecording, compare_recorded_bodies
+
+_PREVIOUS: Final = "previous_response_id"
+# Long prompts take minutes to process.
+_TIMEOUT: Final = httpx.Timeout(600, connect=10)
+
+
+class ReplyComparison(Struct, frozen=True):
+    """What differs between the recorded reply to a request and the one that arrived now."""
+
+    name: str
+    differences: list[Difference]
+
+
+class _Reply(Struct, frozen=True):
+    status: int | None
+    body: Body | None
+
+    def response_id(self) -> str | None:
+        """Return the id of a response, which a later request may continue."""
+        value = None if self.body is None else _decode(self.body)
+        if isinstance(value, dict) and isinstance(value.get("response"), dict):
+            value = value["response"]
+        found = value.get("id") if isinstance(value, dict) else None
+        return found if isinstance(found, str) else None
+
+
+class _Request(Struct, frozen=True):
+    name: str
+    url: str
+    body: bytes
+    # The response that it continues, by the id in the recording.
+    previous: str | None
+    reply: _Reply
+
+
+def resendable(recordings: Iterable[NamedRecording]) -> list[NamedRecording]:
+    """Return the recordings of whole requests by clients that received the reply."""
+    return [one for one in recordings if _is_resendable(one)]
+
+
+def _is_resendable(one: NamedRecording) -> bool:
+    exchange, request = one.recording.exchange, one.recording.client_request
+    whole = request is not None and not request.omitted_bytes
+    sent_by_client = exchange.client.transport != "summary" and exchange.client.method == "POST"
+    return whole and sent_by_client and exchange.outcome != "client_disconnected"
+
+
+async def resend_requests(
+    recordings: Sequence[NamedRecording], url: str, *, key: str | None, concurrency: int
+) -> AsyncGenerator[ReplyComparison]:
+    """Send requests to a gateway or a backend; yield what differs, in the order of the recordings.
+
+    A request that continues the response to another one is sent after it, with the new id of the
+    response. Raises `BackendUnreachableError` if the server cannot be reached.
+    """
+    headers = {"content-type": "application/json"}
+    if key is not None:
+        headers["authorization"] = f"Bearer {key}"
+    limit = asyncio.Semaphore(concurrency)
+    # The tasks of the requests, by the ids of the responses in the recordings.
+    by_id: dict[str | None, asyncio.Task[_Reply]] = {}
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(
+            httpx.AsyncClient(timeout=_TIMEOUT, headers=headers)
+        )
+        sent: list[tuple[_Request, asyncio.Task[_Reply]]] = []
+        for one in recordings:
+            request = _read_request(one, url)
+            earlier = None if request.previous is None else by_id.get(request.previous)
+            task = asyncio.create_task(_send(client, request, earlier, limit))
+            stack.callback(task.cancel)
+            by_id[request.reply.response_id()] = task
+            sent.append((request, task))
+        for request, task in sent:
+            yield ReplyComparison(request.name, _compare(request.reply, await task))
+
+
+def _read_request(one: NamedRecording, url: str) -> _Request:
+    client, body = one.recording.exchange.client, one.recording.client_request
+    data = b"" if body is None else body.data
+    value = None if body is None else _decode(body)
+    previous = value.get(_PREVIOUS) if isinstance(value, dict) else None
+    return _Request(
+        one.folder.name,
+        url.rstrip("/") + DIALECTS[client.dialect].path,
+        data,
+        previous if isinstance(previous, str) else None,
+        _Reply(client.status, one.recording.client_reply),
+    )
+
+
+async def _send(
+    client: httpx.AsyncClient,
+    request: _Request,
+    earlier: asyncio.Task[_Reply] | None,
+    limit: asyncio.Semaphore,
+) -> _Reply:
+    body = request.body
+    if earlier is not None and request.previous is not None:
+        new_id = (await earlier).response_id() or request.previous
+        body = body.replace(msgspec.json.encode(request.previous), msgspec.json.encode(new_id))
+    async with limit:
+        try:
+            response = await client.post(request.url, content=body)
+        except httpx.TransportError as error:
+            reason = str(error) or type(error).__name__
+            raise BackendUnreachableError(None, f"{request.url}: {reason}") from None
+    data = response.content
+    return _Reply(response.status_code, make_body(data) if data else None)
+
+
+def _compare(recorded: _Reply, received: _Reply) -> list[Difference]:
+    differences = compare_recorded_bodies(recorded.body, received.body)
+    if recorded.status == received.status:
+        return differences
+    return [Difference("status", "changed", recorded.status, received.status), *differences]
+
+
+def _decode(body: Body) -> Json:
+    """Return a JSON body, or the first event of a stream; None for other bodies."""
+    if body.streamed:
+        return first_event(body.data)
+    try:
+        value: Json = msgspec.json.decode(body.data)
+    except DECODE_ERRORS:
+        return None
+    return value

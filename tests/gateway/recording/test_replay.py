@@ -1,0 +1,172 @@
+"""`dragoman replay` as a backend: which recorded reply a client receives, and how."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from openai.types.chat import ChatCompletion
+
+from tests.gateway.backend_replies import Turn
+from tests.gateway.gateway_config import DIALECTS, EVERY_PAIR, STREAMED_OR_NOT
+from tests.gateway.gateway_process import Gateway, assert_no_errors_logged
+from tests.gateway.recording.replays import (
+    CALLING,
+    async_client,
+    question,
+    question_in,
+    record,
+    replaying,
+)
+from tests.gateway.sdk_clients import (
+    chat_reply,
+    create_completion,
+    create_response,
+    join_chunks,
+    responses_reply,
+    sdk_client,
+)
+
+MODE = {False: "unary", True: "raw"}
+LONG = Turn("one two three four five six")
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder = tmp_path_factory.mktemp("recordings")
+    for dialect, streamed in product(DIALECTS, (False, True)):
+        model = f"{dialect}-{MODE[streamed]}"
+        request = question(model=model, stream=streamed)
+        record(folder / model, dialect, CALLING, request, streamed=streamed)
+    for number in (1, 2):
+        record(folder / f"again-{number}", turn=Turn(f"Reply {number}"), request=question("Again?"))
+    record(folder / "oslo")
+    record(folder / "rome", request=question("What is the capital of Italy?", temperature=1))
+    both = [question("Both?", stream=streamed) for streamed in (False, True)]
+    record(folder / "both-1", turn=Turn("whole"), request=both[0])
+    record(folder / "both-2", turn=Turn("streamed"), request=both[1], streamed=True)
+    record(folder / "other", "responses", Turn("From Responses."), question("Another dialect?"))
+    record(folder / "key", request=question("My key is [redacted:1]."))
+    record(folder / "alias", request=question(model="backend-name"))
+    exchange = folder / "alias/exchange.json"
+    exchange.write_text(exchange.read_text().replace('"model": "backend-', '"model": "alias[1]-'))
+    record(
+        folder / "limited",
+        "responses",
+        request=question(model="limited"),
+        body=b'{"error":{"message":"slow down","type":"rate_limit_error","code":"slow"}}',
+        status=429,
+        reply_headers={"retry-after": "7"},
+    )
+    broken = b'data: {"choices":[]}\n\ndata: [DONE]\n\n'
+    record(folder / "broken", request=question(model="broken"), body=broken)
+    with replaying(folder) as gateway:
+        yield gateway
+        assert_no_errors_logged(gateway)
+
+
+def ask(gateway: Gateway, request: dict[str, Any], mode: str = "unary") -> Turn:
+    """Send a request of any dialect with the SDK."""
+    with sdk_client(gateway) as sdk:
+        if "input" in request:
+            return responses_reply(create_response(sdk, mode, request)).turn
+        return chat_reply(create_completion(sdk, mode, request)).turn
+
+
+@EVERY_PAIR
+@STREAMED_OR_NOT
+@pytest.mark.parametrize("recorded", ["unary", "raw"])
+def test_reply_is_translated_to_the_dialect_and_mode_of_the_client(
+    replay: Gateway, client: str, dialect: str, recorded: str, *, streamed: bool
+) -> None:
+    request = question_in(client, model=f"{dialect}-{recorded}")
+    assert ask(replay, request, MODE[streamed]) == CALLING
+
+
+@pytest.mark.parametrize("client", DIALECTS)
+def test_error_for_another_request_names_the_difference(replay: Gateway, client: str) -> None:
+    with pytest.raises(openai.NotFoundError) as caught:
+        ask(replay, question_in(client, "How is Bergen?"))
+    assert caught.value.code == "no_matching_recording"
+    message = 'messages[0].content is "How is Bergen?", recorded "How is Oslo?"'
+    assert f"oslo is the nearest: {message}" in str(caught.value)
+
+
+def test_error_for_another_model_names_the_model(replay: Gateway) -> None:
+    with pytest.raises(openai.NotFoundError) as caught:
+        ask(replay, question(model="unknown"))
+    assert 'is the nearest: model is "unknown", recorded "' in str(caught.value)
+
+
+def test_replies_to_equal_requests_are_sent_in_their_order(replay: Gateway) -> None:
+    texts = [ask(replay, question_in("chat", "Again?")).text for _ in range(3)]
+    assert texts == ["Reply 1", "Reply 2", "Reply 2"]
+
+
+def test_recording_in_the_mode_of_the_client_is_preferred(replay: Gateway) -> None:
+    assert ask(replay, question_in("chat", "Both?"), "raw").text == "streamed"
+    assert ask(replay, question_in("responses", "Both?")).text == "whole"
+
+
+@pytest.mark.parametrize("name", ["alias[1]-name", "backend-name"])
+def test_model_has_the_name_of_the_client_or_of_the_backend(replay: Gateway, name: str) -> None:
+    assert ask(replay, question(model=name)) == CALLING
+    with sdk_client(replay) as sdk:
+        assert name in {model.id for model in sdk.models.list()}
+
+
+@pytest.mark.parametrize("client", DIALECTS)
+def test_recordings_of_several_dialects_are_searched(replay: Gateway, client: str) -> None:
+    assert ask(replay, question_in(client, "Another dialect?")).text == "From Responses."
+
+
+def test_redacted_values_match_any_value(replay: Gateway) -> None:
+    assert ask(replay, question("My key is sk-12345678.")) == CALLING
+
+
+def test_recorded_errors_are_sent(replay: Gateway) -> None:
+    with pytest.raises(openai.RateLimitError) as caught:
+        ask(replay, question(model="limited"))
+    assert caught.value.response.headers["retry-after"] == "7"
+    assert "slow down" in str(caught.value)
+
+
+def test_violations_of_recorded_streams_are_printed(replay: Gateway) -> None:
+    assert "warning: broken: line 1 of the backend's stream: id is missing" in replay.log
+    assert "warning: oslo" not in replay.log
+
+
+def test_async_clients_receive_recorded_replies(replay: Gateway) -> None:
+    async def receive() -> list[ChatCompletion]:
+        async with async_client(replay) as sdk:
+            completions: Any = sdk.chat.completions
+            request = question(model="responses-raw")
+            chunks = [chunk async for chunk in await completions.create(**request, stream=True)]
+            return [await completions.create(**request), join_chunks(chunks)]
+
+    assert [chat_reply(one).turn for one in asyncio.run(receive())] == [CALLING, CALLING]
+
+
+def test_cut_stream_ends_with_an_error_after_its_events(tmp_path: Path) -> None:
+    record(tmp_path / "1", turn=LONG, streamed=True)
+    with replaying(tmp_path, "--cut", "3") as gateway:
+        for client in DIALECTS:
+            with pytest.raises(openai.APIError, match="before the reply was complete"):
+                ask(gateway, question_in(client), "raw")
+        with pytest.raises(openai.APIError, match="before the reply was complete"):
+            ask(gateway, question_in("chat"))
+
+
+def test_recorded_pace_is_kept(tmp_path: Path) -> None:
+    record(tmp_path / "1", turn=LONG, streamed=True)
+    with replaying(tmp_path, "--pace", "recorded") as gateway, sdk_client(gateway) as sdk:
+        completions: Any = sdk.chat.completions
+        begin = time.monotonic()
+        chunks = completions.create(**question(stream=True))
+        times = [time.monotonic() - begin for _ in chunks]
+    # The events were recorded at equal intervals: half of them take about half of the time.
+    assert 0.2 < times[len(times) // 2] / times[-1] < 0.9
