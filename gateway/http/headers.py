@@ -86,6 +86,19 @@ def backend_headers(headers: dict[str, str]) -> Headers:
     ]
 
 
+def numbered_request(headers: Headers, number: int) -> Headers:
+    """Return the headers of one of several requests, with its own idempotency key.
+
+    A backend would reply to a second request with the same key as to the first one.
+    """
+    if number == 1:
+        return headers
+    suffix = b"-%d" % number
+    return [
+        (name, value + suffix if name == b"idempotency-key" else value) for name, value in headers
+    ]
+
+
 def client_headers(headers: dict[str, str]) -> Headers:
     """Return the headers of a backend's response that are forwarded to a client."""
     return [

@@ -31,7 +31,7 @@ from gateway.compaction.summary_request import PreparedRequest, prepare_request
 from gateway.context import AppContext
 from gateway.errors import BackendUnreachableError
 from gateway.http.auth import Principal
-from gateway.http.headers import Headers, client_headers
+from gateway.http.headers import Headers, client_headers, numbered_request
 from gateway.http.monitor import ExchangeMonitor
 from gateway.http.request_body import ParsedRequest
 from gateway.http.sinks import ReplySink
@@ -83,6 +83,8 @@ class Attempt(Struct, frozen=True):
     drops_encrypted: bool = False
     # How often the results in a request for a summary were shortened.
     shortened: int = 0
+    # The number of the request to this backend, from 1.
+    number: int = 1
 
 
 class Exchange(Struct, frozen=True):
@@ -148,6 +150,7 @@ async def _call_backend(
     if app.tracer is not None:
         forwarded = forwarded | app.tracer.start_span(record)
     headers = backend.request_headers(forwarded, pending.principal)
+    headers = numbered_request(headers, attempt.number)
     plan, requests = sent.reply_plan, None
     if plan.requests > 1:
         requests = ChoiceRequests(sent, backend, headers, monitor)
@@ -159,6 +162,7 @@ async def _call_backend(
         response = await read_error_response(response)
         following = _next_attempt(attempt, sent, response, opened, route, model)
         if following is not None:
+            following = replace(following, number=attempt.number + 1)
             return await _call_backend(app, pending, prepared, route, monitor, following)
     elif attempt.left_out and response.status_code in SUCCESS:
         _note_refused_fields(attempt, backend, model, record)

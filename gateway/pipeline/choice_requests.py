@@ -9,7 +9,7 @@ import httpx
 from adapters import BackendRequest
 from adapters.translation.choices import ChoicesTranslator, choice_bodies
 from gateway.backends.client import BackendClient, read_error_response
-from gateway.http.headers import Headers
+from gateway.http.headers import Headers, numbered_request
 from gateway.http.monitor import ExchangeMonitor
 from gateway.pipeline.responses import SUCCESS, is_stream, response_chunks
 
@@ -32,9 +32,14 @@ class ChoiceRequests(httpx.AsyncByteStream):
         self._plan = sent.reply_plan
         self._posts = [
             asyncio.ensure_future(
-                backend.post(body, headers, monitor, streams=self._plan.backend_streams)
+                backend.post(
+                    body,
+                    numbered_request(headers, number),
+                    monitor,
+                    streams=self._plan.backend_streams,
+                )
             )
-            for body in choice_bodies(sent)
+            for number, body in enumerate(choice_bodies(sent), 1)
         ]
         # The next chunk of each reply that is being read, by the number of its choice.
         self._reads: dict[asyncio.Task[bytes], int] = {}

@@ -336,3 +336,11 @@ def test_connections_of_complete_replies_are_kept(node: Harness) -> None:
         model = node.enqueue("responses", *streams("responses")[:2])
         node.request("chat", model, n=2, streamed=True)
     assert node.backend.connection_count - count <= 2
+
+
+def test_each_request_has_an_idempotency_key_of_its_own(node: Harness) -> None:
+    model = node.enqueue("responses", *whole("responses"))
+    response = node.request("chat", model, {"Idempotency-Key": "key"}, n=3)
+    assert response.status == 200
+    keys = [received.headers["idempotency-key"] for received in node.backend.received(model)]
+    assert sorted(keys) == ["key", "key-2", "key-3"]

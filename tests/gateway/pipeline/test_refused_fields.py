@@ -132,3 +132,12 @@ def test_backend_that_refuses_a_field_without_getting_it(harness: Harness) -> No
     model = harness.enqueue("chat", refused, refused)
     assert harness.request("chat", model, temperature=0.5).status == 400
     assert len(harness.backend.received(model)) == 2
+
+
+def test_second_attempt_has_an_idempotency_key_of_its_own(harness: Harness) -> None:
+    model = harness.new_model("chat")
+    harness.backend.respond_with(model, strict_backend("chat", "temperature", "seed"))
+    headers = {"Idempotency-Key": "key"}
+    assert harness.request("chat", model, headers, temperature=0.5, seed=1).status == 200
+    keys = [received.headers["idempotency-key"] for received in harness.backend.received(model)]
+    assert keys == ["key", "key-2", "key-3"]
