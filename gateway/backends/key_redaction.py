@@ -64,13 +64,13 @@ _BACKSLASHES: Final = 7
 
 def key_redactor(key: str | None) -> Redact | None:
     """Return a function that redacts a key, or None if the key is missing or not a secret."""
-    if key is None or len(key) < _SHORTEST or _is_placeholder(key):
+    if key is None or len(key) < _SHORTEST or is_placeholder(key):
         return None
     pattern = re.compile("".join(map(_spellings, key)))
     return lambda text: pattern.sub(REDACTED, text)
 
 
-def _is_placeholder(key: str) -> bool:
+def is_placeholder(key: str) -> bool:
     """Whether a key is a known placeholder, or a repeated character."""
     plain = key.lower().replace("_", "-")
     return plain in PLACEHOLDERS or len(set(plain.removeprefix("sk-"))) == 1

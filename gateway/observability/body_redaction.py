@@ -13,17 +13,12 @@ import msgspec
 from adapters.json_text import DECODE_ERRORS
 from adapters.wire.error_body import REDACTED
 from adapters.wire.json_object import Json
+from gateway.observability.key_formats import KEY_FORMATS
 
 # "token" must be at the end of a name, because fields such as `max_tokens` are not secret.
 _SECRET_NAME = re.compile(
     r"api[-_]?key|authorization|credential|passw|passphrase|secret|private[-_]?key|token$|cookie",
     re.IGNORECASE,
-)
-_KEY = re.compile(
-    r"\b(?:sk|dk|pk|rk|xox[a-z])-[A-Za-z0-9_-]{8,}"
-    r"|\b(?:gsk|hf|ghp|gho|ghs|ghu|github_pat|glpat)[_-][A-Za-z0-9_-]{8,}"
-    r"|\bAKIA[A-Z0-9]{12,}|\bAIza[A-Za-z0-9_-]{20,}"
-    r"|\b(?:Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}"
 )
 _DATA = "data:"
 _ARGUMENTS = "[arguments]"
@@ -44,10 +39,10 @@ def redact_body(body: bytes) -> str:
 
 def _redact_line(line: str) -> str:
     if not line.startswith(_DATA):
-        return _KEY.sub(REDACTED, line)
+        return KEY_FORMATS.sub(REDACTED, line)
     event = line[len(_DATA) :].strip()
     redacted = _redact_json(event, _redact_event)
-    return f"{_DATA} {_KEY.sub(REDACTED, event) if redacted is None else redacted}"
+    return f"{_DATA} {KEY_FORMATS.sub(REDACTED, event) if redacted is None else redacted}"
 
 
 def _redact_json(text: str, redact: Callable[[Json, int], Json]) -> str | None:
@@ -97,6 +92,6 @@ def _redact(value: Json, depth: int) -> Json:
             nested = None
             if depth:
                 nested = _redact_json(value, lambda json, _: _redact(json, depth - 1))
-            return _KEY.sub(REDACTED, value) if nested is None else nested
+            return KEY_FORMATS.sub(REDACTED, value) if nested is None else nested
         case _:
             return value

@@ -46,11 +46,20 @@ def test_secret_field_is_redacted_at_any_depth(name: str, value: object) -> None
         "AKIAABCDEFGHIJKLMNOP",
         "AIzaSyA1234567890abcdefghij",
         "Bearer abcdefghijkl",
+        "Basic dXNlcjpwYXNzd29yZA==",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----",
+        "https://user:password@example.com/",
     ],
 )
 def test_text_that_looks_like_a_key_is_redacted(key: str) -> None:
     for body in (json.dumps({"input": f"use {key} please"}), f"use {key} please"):
         assert key not in redact_body(body.encode())
+
+
+def test_ordinary_words_and_addresses_are_kept() -> None:
+    body = '{"input":"Basic arithmetic, http://a.example:80/?q=a:b@c and sk-learn"}'
+    assert redact_body(body.encode()) == body
 
 
 def test_other_fields_are_kept() -> None:
@@ -81,5 +90,7 @@ def test_long_body_is_redacted_in_linear_time() -> None:
     """A pattern that scans from each match to the end would take hours."""
     body = json.dumps({"input": "secret " * 300_000})
     assert redact_body(body.encode()) == body.replace('": "', '":"')
+    for repeated in ("-----BEGIN PRIVATE KEY-----", "https://a:", "Basic aaaaaaa", "sk-"):
+        redact_body((repeated * 30_000).encode())
     invalid = '"secret' * 300_000
     assert redact_body(invalid.encode()) == invalid
