@@ -21,6 +21,6 @@ KEY_FORMATS: Final = re.compile(
     # Private keys, also truncated ones.
     r"|-----BEGIN (?:[A-Z]{1,20} ){0,3}PRIVATE KEY-----(?:(?!-----)[^\"]){0,20000}"
     r"(?:-----END (?:[A-Z]{1,20} ){0,3}PRIVATE KEY-----)?"
-    # User names and passwords in URLs.
-    r"|(?<=://)[^\s/?#@:\"'\\<>]{0,128}:[^\s/?#@\"'\\<>]{1,256}(?=@)"
+    # User names and passwords in URLs, but not a marker in their place.
+    r"|(?<=://)[^\s/?#@:\"'\\<>\[]{0,128}:[^\s/?#@\"'\\<>]{1,256}(?=@)"
 )

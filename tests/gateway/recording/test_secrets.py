@@ -1,0 +1,50 @@
+import base64
+import json
+
+import pytest
+
+from gateway.recording.secrets import header_secrets, tool_secrets, url_secrets
+
+BASIC = base64.b64encode(b"user:password-1").decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secrets"),
+    [
+        ("authorization", "Bearer abc", ["abc"]),
+        ("authorization", "abc", ["abc"]),
+        ("Authorization", f"Basic {BASIC}", [BASIC, "user:password-1", "password-1"]),
+        ("proxy-authorization", "Basic ?", ["?"]),
+        ("api-key", "abc", ["abc"]),
+        ("X-Api-Key", "abc", ["abc"]),
+        ("x-auth-token", "abc", ["abc"]),
+        ("cookie", "a=b; c=d=e", ["b", "d=e"]),
+        ("content-type", "application/json", []),
+    ],
+)
+def test_headers_with_credentials(name: str, value: str, secrets: list[str]) -> None:
+    assert [*header_secrets({name: value})] == secrets
+
+
+@pytest.mark.parametrize(
+    ("url", "secrets"),
+    [
+        ("postgresql://user:pass%2Fword@db/x", ["user:pass%2Fword", "pass%2Fword", "pass/word"]),
+        ("sqlite:dragoman.db", []),
+        ("http://[", []),
+    ],
+)
+def test_urls_with_passwords(url: str, secrets: list[str]) -> None:
+    assert [*url_secrets(url)] == secrets
+
+
+def test_credentials_for_mcp_servers() -> None:
+    tools = [
+        {"type": "function", "name": "f"},
+        {"type": "mcp", "authorization": "abc", "headers": {"X": "def"}},
+        {"type": "mcp", "server_label": "s"},
+        {"type": "mcp", "headers": 3},
+    ]
+    assert [*tool_secrets(json.dumps({"tools": tools}).encode())] == ["abc", "def"]
+    assert [*tool_secrets(b'{"tools": "mcp"}')] == []
+    assert [*tool_secrets(b'"mcp"')] == []
