@@ -54,12 +54,12 @@ class BackendCapabilities(Struct, frozen=True):
         neither, the client is assumed to know what the backend supports.
         """
         given = [self.capabilities, *(rule.capabilities for rule in self._matching(model))]
-        return self._profile(model) not in _UNCHANGED or any(
+        return self.profile_for(model) not in _UNCHANGED or any(
             name != _EXTRA_BODY for capabilities in given for name in capabilities
         )
 
     def _layers(self, model: str | None) -> Iterator[Mapping[str, object]]:
-        profile = self._profile(model) or _GENERIC
+        profile = self.profile_for(model) or _GENERIC
         yield cast("dict[str, object]", msgspec.to_builtins(PROFILES[profile]))
         for rule in _matching(MODEL_RULES.get(profile, ()), model):
             yield rule.capabilities
@@ -70,7 +70,8 @@ class BackendCapabilities(Struct, frozen=True):
     def _matching(self, model: str | None) -> list[ModelRule]:
         return _matching(self.models, model)
 
-    def _profile(self, model: str | None) -> str | None:
+    def profile_for(self, model: str | None) -> str | None:
+        """Return the name of the profile for a model, by the backend's name of the model."""
         named = [rule.profile for rule in self._matching(model) if rule.profile is not None]
         return named[-1] if named else self.profile
 

@@ -27,9 +27,16 @@ from gateway.crypto import RANDOM_IDS, SealingKeys, new_sealing_key, parse_seali
 from gateway.demo import DemoTransport
 from gateway.http.auth import Authenticator
 from gateway.http.paths import rewrite_paths
-from gateway.observability.logging import LOG, exchange_logger, logging_config
+from gateway.observability.logging import (
+    LOG,
+    MAX_LOGGED_BODY_BYTES,
+    exchange_logger,
+    logging_config,
+)
 from gateway.observability.record import ExchangeRecord
 from gateway.openapi.document import SchemaPlugin, openapi_config
+from gateway.recording.recorder import Recorder
+from gateway.recording.transport import CapturingTransport
 from gateway.retention import retention_task
 from gateway.store import Store, open_store
 from gateway.turns.service import TurnService
@@ -60,13 +67,15 @@ def create_app(config: Config, transport: httpx.AsyncBaseTransport | None = None
     logging.configure()
     backends = _make_backends(config, transport)
     tracer = _make_tracer(config)
+    recorder = _make_recorder(config, backends)
     context = AppContext(
         config=config,
         router=Router(backends),
         authenticator=Authenticator(config.access),
         ids=RANDOM_IDS,
-        record_exchange=_exchange_recorder(config, tracer),
+        record_exchange=_exchange_recorder(config, tracer, recorder),
         tracer=tracer,
+        capture_limit=_capture_limit(config),
     )
     handlers: list[ControllerRouterHandler] = [*route_handlers(context)]
     schemas = SchemaPlugin()
@@ -88,7 +97,7 @@ def create_app(config: Config, transport: httpx.AsyncBaseTransport | None = None
         exception_handlers={Exception: handle_error},
         before_send=[add_request_id],
         openapi_config=openapi_config(schemas),
-        lifespan=[_lifespan(context, backends)],
+        lifespan=[_lifespan(context, backends, recorder)],
         request_max_body_size=config.server.max_body_bytes,
     )
     # Litestar runs its middleware only after routing.
@@ -97,7 +106,7 @@ def create_app(config: Config, transport: httpx.AsyncBaseTransport | None = None
 
 
 def _lifespan(
-    context: AppContext, backends: Sequence[BackendClient]
+    context: AppContext, backends: Sequence[BackendClient], recorder: Recorder | None
 ) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
     """Return a context manager that opens and closes the components of the service."""
 
@@ -110,6 +119,8 @@ def _lifespan(
             context.sealing_keys = await make_sealing_keys(context.config, context.store)
             if context.tracer is not None:
                 stack.callback(context.tracer.close)
+            if recorder is not None:
+                await stack.enter_async_context(recorder.running())
             for transport in {backend.transport for backend in backends}:
                 stack.push_async_callback(transport.aclose)
             context.background = worker = BackgroundWorker(context)
@@ -137,6 +148,8 @@ def _make_backends(
 def _make_backend(
     config: Config, backend: BackendConfig, transport: httpx.AsyncBaseTransport
 ) -> BackendClient:
+    if config.recording.directory is not None:
+        transport = CapturingTransport(transport, backend.name)
     return BackendClient(
         backend,
         transport,
@@ -169,15 +182,39 @@ def _make_tracer(config: Config) -> "Tracer | None":
     return Tracer(config.tracing)
 
 
-def _exchange_recorder(config: Config, tracer: "Tracer | None") -> Callable[[ExchangeRecord], None]:
+def _make_recorder(config: Config, backends: Sequence[BackendClient]) -> Recorder | None:
+    if config.recording.directory is None:
+        return None
+    count: Callable[[str], None] | None = None
+    if config.metrics.enabled:
+        from gateway.observability.metrics import count_recording  # noqa: PLC0415 - only if enabled
+
+        count = count_recording
+    return Recorder(config, [backend.config for backend in backends], count)
+
+
+def _capture_limit(config: Config) -> int:
+    """Return the limit for each body that is kept for the log or a recording."""
+    logged = MAX_LOGGED_BODY_BYTES if config.logging.bodies else 0
+    recorded = 0 if config.recording.directory is None else config.recording.max_body_bytes
+    return max(logged, recorded)
+
+
+def _exchange_recorder(
+    config: Config, tracer: "Tracer | None", recorder: Recorder | None
+) -> Callable[[ExchangeRecord], None]:
     """Return a function that writes an exchange to the log, the metrics and the traces."""
-    recorders: list[Callable[[ExchangeRecord], None]] = [exchange_logger()]
+    recorders: list[Callable[[ExchangeRecord], None]] = [
+        exchange_logger(bodies=config.logging.bodies)
+    ]
     if config.metrics.enabled:
         from gateway.observability.metrics import record_metrics  # noqa: PLC0415 - only if enabled
 
         recorders.append(record_metrics)
     if tracer is not None:
         recorders.append(tracer.end_span)
+    if recorder is not None:
+        recorders.append(recorder.record)
 
     def record_exchange(exchange: ExchangeRecord) -> None:
         for record in recorders:

@@ -39,6 +39,8 @@ class AppContext:
     record_exchange: Callable[[ExchangeRecord], None]
     # None if requests are not traced.
     tracer: "Tracer | None"
+    # The limit for each body that is kept for the log or a recording; 0 to keep none.
+    capture_limit: int
     store: Store = field(init=False)
     turns: TurnService = field(init=False)
     # Encrypts data that clients carry from one request to the next.

@@ -91,7 +91,7 @@ async def compact_conversation(app: AppContext, sink: ReplySink) -> None:
         return
     buffer = BufferSink(sink.headers, sink.receive, sink.record)
     request = CreateRequest(RESPONSES.path, principal, compaction.request.body, compaction.turn)
-    await report_errors(buffer, handle_create(app, request, buffer))
+    await report_errors(app, buffer, handle_create(app, request, buffer))
     user_messages = [
         to_stored_item(item.raw, app.ids, item.path).body
         for item in compaction.window.items

@@ -67,7 +67,7 @@ async def _start(recorder: EventRecorder) -> bool:
 async def _serve(app: AppContext, recorder: EventRecorder, request: QueuedRequest) -> None:
     record = recorder.record
     try:
-        await report_errors(recorder, _handle(app, recorder, request))
+        await report_errors(app, recorder, _handle(app, recorder, request))
     except ClientDisconnectedError:
         reason = recorder.stop_reason
         record.note_error(None if reason is None else reason.name.lower())

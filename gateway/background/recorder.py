@@ -46,6 +46,8 @@ class StopReason(Enum):
 class EventRecorder(ReplySink):
     """Stores the events of a job, except `last_events`, which are saved with the response."""
 
+    transport = "background"
+
     def __init__(
         self, store: Store, job: Job, node: str, lease_seconds: float, headers: dict[str, str]
     ) -> None:

@@ -28,6 +28,7 @@ Examples:
   dragoman serve
   dragoman serve --backend http://127.0.0.1:8000/v1 --dialect chat --profile vllm
   dragoman serve --config dragoman.toml --port 9000 --workers 4
+  dragoman serve --backend http://127.0.0.1:8000/v1 --dialect chat --record recordings
 """
 
 _StructType = TypeVar("_StructType", bound=Struct)
@@ -53,6 +54,7 @@ class Options(Struct, frozen=True):
     profile: str | None
     log_format: Literal["json", "text"] | None
     log_bodies: bool
+    record: str | None
 
 
 @click.command(help=_HELP)
@@ -75,11 +77,16 @@ class Options(Struct, frozen=True):
     "--log-format", type=click.Choice(["json", "text"]), help="Format of the log (default: json)."
 )
 @option("--log-bodies", is_flag=True, help="Log request and response bodies, secrets redacted.")
+@option(
+    "--record", metavar="DIR", help="Write each exchange into a folder in DIR, secrets redacted."
+)
 def serve_command(**given: object) -> None:
     """Serve until a signal to stop."""
     options = msgspec.convert(given, Options)
     if options.host == "":
         raise click.UsageError("--host is empty; use 0.0.0.0 for all addresses.")
+    if options.record == "":
+        raise click.UsageError("--record is empty; use . for the current folder.")
     config = _make_config(options, _make_backends(options))
     with exit_on_error():
         # Imported here because it takes half a second, which other commands do not need.
@@ -124,10 +131,13 @@ def _make_config(options: Options, backends: tuple[BackendConfig, ...]) -> Confi
     logging = _override(
         config.logging, format=options.log_format, bodies=options.log_bodies or None
     )
+    recording = _override(config.recording, directory=options.record)
     # Checked again, because the options may change the number of workers.
     if errors := list(check_shared_state(server, config.state)):
         _exit_invalid_config(errors)
-    return _override(config, server=server, logging=logging, backends=backends or None)
+    return _override(
+        config, server=server, logging=logging, recording=recording, backends=backends or None
+    )
 
 
 def _exit_invalid_config(errors: list[str]) -> NoReturn:

@@ -202,6 +202,20 @@ class TracingConfig(Struct, frozen=True, forbid_unknown_fields=True):
     service_name: NonEmptyString = "dragoman"
 
 
+class RecordingConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """Recordings of exchanges."""
+
+    # None to record nothing.
+    directory: NonEmptyString | None = None
+    # A longer body is left out.
+    max_body_bytes: PositiveInt = 8 * 1024 * 1024
+    # When the directory has as many recordings, or as many bytes, no more are written.
+    max_recordings: PositiveInt = 10_000
+    max_total_bytes: PositiveInt = 1024 * 1024 * 1024
+    # Whether requests with `store: false` are left out.
+    skip_store_false: bool = False
+
+
 class SealingConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Encryption of data that clients carry, such as a model's reasoning."""
 
@@ -243,6 +257,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     logging: LogConfig = LogConfig()
     metrics: MetricsConfig = MetricsConfig()
     tracing: TracingConfig = TracingConfig()
+    recording: RecordingConfig = RecordingConfig()
     sealing: SealingConfig = SealingConfig()
     state: StateConfig = StateConfig()
     background: BackgroundConfig = BackgroundConfig()

@@ -1,6 +1,7 @@
 """Where a reply goes: an HTTP client, or a buffer for requests that the gateway makes itself."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from litestar.types import Receive, Send
 
@@ -8,6 +9,13 @@ from adapters import Dialect, DragomanError
 from adapters.responses import RESPONSES
 from adapters.wire.error_body import to_error
 from gateway.http.headers import JSON, Headers, new_request_id, request_id_header
+from gateway.observability.capture import (
+    Capture,
+    CapturedBody,
+    Transport,
+    current_capture,
+    is_unstored,
+)
 from gateway.observability.record import ExchangeRecord
 
 
@@ -17,6 +25,9 @@ class ReplySink(ABC):
     A reply is sent whole by `send_response`, or as `start`, any number of `write`s and `end`. Each
     chunk of a stream consists of whole events.
     """
+
+    # Where the request came from, as recordings name it.
+    transport: ClassVar[Transport] = "http"
 
     def __init__(
         self,
@@ -37,6 +48,20 @@ class ReplySink(ABC):
         self.dialect = dialect
         # Whether the status was sent, so that it can no longer change.
         self.started = False
+
+    def capture(self, limit: int) -> Capture:
+        """Keep the bodies of the exchange, each up to a limit; return the capture of the record."""
+        record = self.record
+        if record.capture is None:
+            record.capture = Capture(
+                limit,
+                CapturedBody(limit),
+                self.transport,
+                self.dialect.name,
+                self.headers,
+                within_unstored=is_unstored(current_capture()),
+            )
+        return record.capture
 
     async def send_response(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole reply."""
@@ -60,18 +85,20 @@ class ReplySink(ABC):
             # No backend has sent a request id, which would be among the headers already.
             record.request_id = new_request_id()
             headers = [*headers, request_id_header(record.request_id)]
+        if record.capture is not None:
+            record.capture.begin_reply(headers)
         await self._send_head(status, headers)
 
     async def write(self, data: bytes) -> None:
         """Send a chunk; wait while the client is slow to read."""
-        if self.record.request_body is not None:
-            self.record.note_response_chunk(data)
+        if self.record.capture is not None:
+            self.record.capture.reply.add(data)
         await self._send_body(data, more=True)
 
     async def end(self, data: bytes = b"") -> None:
         """Send the last chunk."""
-        if self.record.request_body is not None:
-            self.record.note_response_chunk(data)
+        if self.record.capture is not None:
+            self.record.capture.reply.add(data)
         await self._send_body(data, more=False)
 
     @abstractmethod
@@ -107,6 +134,8 @@ class AsgiSink(ReplySink):
 
 class BufferSink(ReplySink):
     """A buffer that holds a whole reply."""
+
+    transport = "summary"
 
     def __init__(self, headers: dict[str, str], receive: Receive, record: ExchangeRecord) -> None:
         super().__init__(headers, receive, record)

@@ -13,7 +13,11 @@ from adapters.losses import Loss, LossGroup, summarize_losses
 from adapters.wire.error_body import redact_text
 from gateway.config.schema import LogConfig
 from gateway.observability.body_redaction import redact_body
-from gateway.observability.record import MAX_LOGGED_BODY_BYTES, ExchangeRecord
+from gateway.observability.capture import Capture, CapturedBody
+from gateway.observability.record import ExchangeRecord
+
+# Instead of a longer body, only its size is logged.
+MAX_LOGGED_BODY_BYTES = 1024 * 1024
 
 LOG: FilteringBoundLogger = structlog.get_logger("dragoman")
 
@@ -88,7 +92,7 @@ def _encode_text(fields: object, **_: object) -> str:
     return encode_json(fields).decode()
 
 
-def exchange_logger() -> Callable[[ExchangeRecord], None]:
+def exchange_logger(*, bodies: bool) -> Callable[[ExchangeRecord], None]:
     """Return a function that logs an exchange; call this after logging is configured."""
     # Bound once, because binding a logger costs more than writing a line.
     bound: FilteringBoundLogger = LOG.bind()
@@ -96,14 +100,17 @@ def exchange_logger() -> Callable[[ExchangeRecord], None]:
 
     def log(record: ExchangeRecord) -> None:
         losses = record.losses if lists_all_losses else summarize_losses(record.losses)
-        bound.info("request", **_fields(record, losses))
+        fields = _fields(record, losses)
+        if bodies and record.capture is not None:
+            fields |= _bodies(record, record.capture)
+        bound.info("request", **fields)
 
     return log
 
 
 def _fields(record: ExchangeRecord, losses: Iterable[Loss | LossGroup]) -> dict[str, object]:
     usage = record.usage
-    fields: dict[str, object] = {
+    return {
         "client_dialect": record.client_dialect,
         "backend_dialect": record.backend_dialect,
         "backend": record.backend,
@@ -121,11 +128,16 @@ def _fields(record: ExchangeRecord, losses: Iterable[Loss | LossGroup]) -> dict[
         "request_id": record.request_id,
         "path": record.path,
     }
-    if record.request_body is not None:
-        request, response = record.request_body, b"".join(record.response_chunks)
-        fields["request_body"] = _format_body(record, request, len(request))
-        fields["response_body"] = _format_body(record, response, record.response_size)
-    return fields
+
+
+def _bodies(record: ExchangeRecord, capture: Capture) -> dict[str, object]:
+    """Return the bodies of a request that was read, and of its reply."""
+    if capture.request is None:
+        return {}
+    return {
+        "request_body": _format_body(record, capture.request),
+        "response_body": _format_body(record, capture.reply),
+    }
 
 
 def _milliseconds(seconds: float | None) -> float | None:
@@ -136,8 +148,8 @@ def _redact(record: ExchangeRecord, text: str) -> str:
     return text if record.redact is None else record.redact(text)
 
 
-def _format_body(record: ExchangeRecord, body: bytes, size: int) -> str:
-    """Redact a body; replace a truncated one by its size, because secrets could be missed."""
-    if size > MAX_LOGGED_BODY_BYTES:
-        return f"[{size} bytes]"
-    return redact_body(redact_text(body, record.redact))
+def _format_body(record: ExchangeRecord, body: CapturedBody) -> str:
+    """Redact a body; replace a long one by its size."""
+    if body.size > MAX_LOGGED_BODY_BYTES:
+        return f"[{body.size} bytes]"
+    return redact_body(redact_text(body.join(), record.redact))

@@ -47,6 +47,12 @@ _REFUSED_FIELDS = Counter(
     ("backend", "field"),
 )
 
+_RECORDINGS = Counter(
+    "dragoman_recordings_total",
+    "Recordings of exchanges: written, failed, or dropped because of a limit",
+    ("outcome",),
+)
+
 _Route = tuple[str, str, str]
 
 
@@ -104,3 +110,8 @@ def record_metrics(record: ExchangeRecord) -> None:
         _REFUSED_FIELDS.labels(record.backend, name).inc()
     for loss in record.losses:
         _LOSSES.labels(*route[:2], loss.action, loss.severity).inc()
+
+
+def count_recording(outcome: str) -> None:
+    """Count one recording."""
+    _RECORDINGS.labels(outcome).inc()

@@ -7,11 +7,9 @@ from typing import Literal
 from adapters import Loss
 from adapters.ir.types import Usage
 from adapters.wire.error_body import Redact
+from gateway.observability.capture import Capture
 
 Outcome = Literal["ok", "error", "client_disconnected"]
-
-# Instead of a longer body, only its size is logged.
-MAX_LOGGED_BODY_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -39,10 +37,8 @@ class ExchangeRecord:
     # The fields that the backend refused in this exchange.
     refused_fields: list[str] = field(default_factory=list)
     request_id: str | None = None
-    # None if bodies are not logged.
-    request_body: bytes | None = None
-    response_chunks: list[bytes] = field(default_factory=list)
-    response_size: int = 0
+    # The bodies; None if they are neither logged nor recorded.
+    capture: Capture | None = None
     # Redacts the backend's key.
     redact: Redact | None = None
 
@@ -50,12 +46,6 @@ class ExchangeRecord:
         """Note that the exchange failed."""
         self.outcome = "error"
         self.error_code = code
-
-    def note_response_chunk(self, data: bytes) -> None:
-        """Keep a chunk of the response for the log, up to the size limit."""
-        self.response_size += len(data)
-        if self.response_size <= MAX_LOGGED_BODY_BYTES:
-            self.response_chunks.append(data)
 
     def elapsed(self) -> float:
         """Return the seconds since the request."""

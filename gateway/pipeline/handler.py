@@ -33,6 +33,7 @@ from gateway.http.auth import Principal
 from gateway.http.monitor import ExchangeMonitor
 from gateway.http.request_body import ParsedRequest, parse_request, read_body
 from gateway.http.sinks import BufferSink, ReplySink
+from gateway.observability.capture import attributing
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
 from gateway.pipeline.backend_call import PendingRequest, call_backends
@@ -71,7 +72,7 @@ async def serve(app: AppContext, sink: ReplySink, work: Coroutine[None, None, No
     """Run `work`, which serves one request; send its error and record the exchange."""
     record = sink.record
     try:
-        await report_errors(sink, work)
+        await report_errors(app, sink, work)
     except ClientDisconnectedError:
         record.outcome = "client_disconnected"
         record.status = record.status or _CLIENT_CLOSED_REQUEST
@@ -79,8 +80,18 @@ async def serve(app: AppContext, sink: ReplySink, work: Coroutine[None, None, No
         app.record_exchange(record)
 
 
-async def report_errors(sink: ReplySink, work: Coroutine[None, None, None]) -> None:
+async def report_errors(
+    app: AppContext, sink: ReplySink, work: Coroutine[None, None, None]
+) -> None:
     """Run `work`; if it fails before the reply has started, send the error to the client."""
+    if not app.capture_limit:
+        await _report_errors(sink, work)
+        return
+    with attributing(sink.capture(app.capture_limit)):
+        await _report_errors(sink, work)
+
+
+async def _report_errors(sink: ReplySink, work: Coroutine[None, None, None]) -> None:
     try:
         await work
     except DragomanError as error:
@@ -110,8 +121,8 @@ async def receive_request(app: AppContext, sink: ReplySink) -> tuple[Principal, 
     principal = app.authenticator.authenticate(sink.headers)
     sink.record.key_name = principal.name
     body = await read_body(sink.receive, sink.headers, app.config.server.max_body_bytes)
-    if app.config.logging.bodies:
-        sink.record.request_body = body
+    if sink.record.capture is not None:
+        sink.record.capture.note_request(body)
     return principal, body
 
 
@@ -156,6 +167,10 @@ async def _prepare(app: AppContext, given: CreateRequest, sink: ReplySink) -> Pe
     """Parse a request, load its history and find its routes; None if it runs in the background."""
     record, principal, turn = sink.record, given.principal, given.turn
     record.key_name = principal.name
+    capture = record.capture
+    if capture is not None and capture.request is None:
+        body = given.body
+        capture.note_request(body if isinstance(body, bytes) else body.encode())
     request = parse_request(given.body, given.endpoint, sink.path_model)
     stateful = request.dialect.stateful
     if stateful and turn is None:
@@ -241,7 +256,7 @@ async def _generate_summary(
     sink = BufferSink(outer.headers, outer.receive, ExchangeRecord(outer.record.path))
     request = CreateRequest(RESPONSES.path, pending.principal, body)
     try:
-        await report_errors(sink, handle_create(app, request, sink))
+        await report_errors(app, sink, handle_create(app, request, sink))
     except ClientDisconnectedError:
         sink.record.outcome = "client_disconnected"
         raise

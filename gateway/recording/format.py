@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from adapters import DIALECTS, DragomanError, Loss, Violation, dialects_by_path, parse_body
 from adapters.json_text import DECODE_ERRORS
 from adapters.sse import is_stream
+from gateway.observability.capture import Transport
 
 FORMAT: Final = 1
 EXCHANGE_FILE: Final = "exchange.json"
@@ -26,7 +27,6 @@ CLIENT_REPLY: Final = "client-reply"
 
 Layout = Literal["exact", "compact", "spaced"]
 Suffix = Literal[".json", ".sse", ".txt"]
-Transport = Literal["http", "websocket", "background", "summary"]
 
 _BODY_FILE = re.compile(
     r"(?P<stem>client-request|client-reply|backend-(?:request|reply)(?:-(?P<number>[1-9]\d*))?)"
@@ -75,7 +75,6 @@ class Client(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     """The side of the client."""
 
     dialect: str = ""
-    # "background" for a request that is run later, "summary" for one that the gateway makes itself.
     transport: Transport = "http"
     method: str = "POST"
     path: str = ""
@@ -95,7 +94,7 @@ class BackendCall(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     # The backend's name of the model.
     model: str = ""
     profile: str | None = None
-    # The capabilities that differ from those of an unknown server.
+    # The capabilities that differ from those of the profile for the model.
     capabilities: dict[str, object] = {}
     method: str = "POST"
     path: str = ""
@@ -126,7 +125,7 @@ class Exchange(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     # Milliseconds from the request to the first byte and to the end of the reply.
     first_byte_ms: float | None = None
     duration_ms: float | None = None
-    # The number of values that were redacted, in all files.
+    # The number of markers of redacted values, in all files.
     redactions: int = 0
     losses: tuple[Loss, ...] = ()
     client: Client = Client()

@@ -52,8 +52,8 @@ async def serve_turn(
     sink: ReplySink,
 ) -> None:
     """Serve the request of one message."""
-    if app.config.logging.bodies:
-        sink.record.request_body = message.body.encode()
+    if sink.record.capture is not None:
+        sink.record.capture.note_request(message.body.encode())
     if message.generate:
         request = CreateRequest(RESPONSES.path, principal, message.body, cache=cache)
         await handle_create(app, request, sink)
@@ -117,6 +117,8 @@ async def send_event(send: Send, event: bytes) -> None:
 
 class WebSocketSink(ReplySink):
     """Sends each event of a stream as one message, and an error as one event with its status."""
+
+    transport = "websocket"
 
     def __init__(
         self,

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from gateway.config import schema
-from gateway.config.schema import AccessConfig, BackendConfig, Config, LogConfig, ServerConfig
+from gateway.config.schema import (
+    AccessConfig,
+    BackendConfig,
+    Config,
+    LogConfig,
+    RecordingConfig,
+    ServerConfig,
+)
 from gateway.crypto import api_key_digest
 from gateway.server.run import AppFactory, print_listening, print_startup_banner
 from tests.gateway import raw_http
@@ -46,13 +53,16 @@ def test_options_override_the_file(served: list[Config], tmp_path: Path) -> None
         '[server]\nhost = "127.0.0.2"\nport = 1\nheartbeat_interval = 3\n'
         '[logging]\nlevel = "error"\n' + BACKEND.format(url=URL)
     )
-    options = "--port 2 --workers 4 --log-format text --log-bodies --backend https://h/v1"
+    options = (
+        "--port 2 --workers 4 --log-format text --log-bodies --record d --backend https://h/v1"
+    )
     result = run(f"serve --config {file} {options} --dialect responses --profile openai")
     assert result.exit_code == 0
     server = ServerConfig(host="127.0.0.2", port=2, workers=4, heartbeat_interval=3)
     log = LogConfig(level="error", format="text", bodies=True)
     backend = BackendConfig("backend", "https://h/v1", "responses", profile="openai")
-    assert served == [Config(server=server, logging=log, backends=(backend,))]
+    recording = RecordingConfig("d")
+    assert served == [Config(server=server, logging=log, recording=recording, backends=(backend,))]
 
 
 def test_file_is_used_without_options(served: list[Config], tmp_path: Path) -> None:
@@ -70,6 +80,7 @@ def test_file_is_used_without_options(served: list[Config], tmp_path: Path) -> N
         (f"--backend {URL}", "--backend requires --dialect: chat, responses or legacy."),
         ("--dialect chat", "--dialect requires --backend."),
         ("--profile openai", "--profile requires --backend."),
+        ("--record=", "--record is empty; use . for the current folder."),
         ("--backend h:1 --dialect chat", "--backend: expected a URL, http://… or https://…"),
         ("--backend http://h:x --dialect chat", "--backend: expected a URL with a valid host"),
         ("--backend http://h/responses --dialect chat", "the base URL without /responses"),
