@@ -351,6 +351,8 @@ PROFILES: Mapping[str, Capabilities] = {
 
 # The models of a profile that differ from its other models.
 MODEL_RULES: Mapping[str, tuple[ModelRule, ...]] = {
+    # The name of the mode that does not think.
+    "deepseek": (ModelRule("*deepseek-chat*", {"thinks_by_default": False}),),
     "kimi": (
         ModelRule("*k3*", {"call_id_format": "name_number"}),
         # The first models do not think.

@@ -25,6 +25,12 @@ def severities(sent: adapters.BackendRequest, path: str) -> list[str]:
     return [loss.severity for loss in sent.losses if loss.path == path]
 
 
+def test_call_of_a_model_that_does_not_think_can_be_forced() -> None:
+    wire, sent = send("deepseek", model="deepseek-chat", tool_choice="required")
+    assert wire["tool_choice"] == "required"
+    assert severities(sent, "tool_choice") == []
+
+
 @pytest.mark.parametrize("value", [True, False])
 def test_tool_stream_of_the_client_is_not_replaced(*, value: bool) -> None:
     sent, request = send("glm", stream=True, tool_stream=value)
