@@ -24,7 +24,7 @@ from gateway.config import backend_capabilities
 from gateway.config.schema import BackendConfig, Config
 from gateway.context import AppContext
 from gateway.crypto import RANDOM_IDS, SealingKeys, new_sealing_key, parse_sealing_key
-from gateway.demo import DemoTransport
+from gateway.demo.transport import DemoTransport
 from gateway.http.auth import Authenticator
 from gateway.http.paths import rewrite_paths
 from gateway.observability.logging import (

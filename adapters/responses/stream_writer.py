@@ -253,8 +253,7 @@ class StreamWriter(BaseStreamWriter):
         """Begin a block."""
         link = image_link(event.item, self._losses)
         if link is not None:
-            path = getattr(event.item, "path", "")
-            event = replace(event, item=Message("assistant", path=path))
+            event = replace(event, item=Message("assistant"))
         item_id = output_item_id(event.item, self._context.ids)
         self._losses.place(getattr(event.item, "path", ""), f"output[{len(self._items)}]")
         item = self._items[event.index] = ItemStreamWriter(

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
-import httpx
 import msgspec
 from msgspec import Struct
 
@@ -44,7 +43,6 @@ from gateway.config.schema import (
     TracingConfig,
     read_nulls,
 )
-from gateway.config.transforms import check_transforms
 from gateway.crypto import parse_sealing_key
 
 Element = TypeVar("Element", bound=Struct)
@@ -169,7 +167,6 @@ def _check_backend(backend: BackendConfig, path: str) -> Iterator[str]:
             yield from _check_capabilities(model, f"{key_path(path, 'models')}[{index}]")
     yield from _check_api_key(backend.api_key_env, key_path(path, "api_key_env"))
     yield from _check_headers(backend.headers, key_path(path, "headers"))
-    yield from check_transforms(backend.transforms, key_path(path, "transforms"))
     if backend.proxy is not None:
         yield from _check_host(backend.proxy, key_path(path, "proxy"))
     yield from _check_tls(backend.tls, key_path(path, "tls"))
@@ -192,6 +189,8 @@ def check_url(url: str, path: str) -> Iterator[str]:
 
 
 def _check_host(url: str, path: str) -> Iterator[str]:
+    import httpx  # noqa: PLC0415 - slow to import, and not needed without a service
+
     try:
         parts = urlsplit(url)
         valid = parts.hostname and parts.port != 0 and not _WHITESPACE.search(url)

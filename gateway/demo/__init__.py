@@ -3,8 +3,3 @@
 It shows the whole loop, from the question through tool calls and their outputs to a final text,
 on a new installation and without an API key.
 """
-
-from gateway.demo.reply import DEMO_MODEL
-from gateway.demo.transport import DemoTransport
-
-__all__ = ["DEMO_MODEL", "DemoTransport"]

@@ -4,7 +4,7 @@ A JSON file has the fields of one of the types below. A stream is a file of its 
 in comment lines before it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -13,6 +13,8 @@ from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 import adapters
+from adapters.model_rules import BackendCapabilities
+from adapters.profiles import PROFILES
 from gateway.config.schema import DialectName
 from gateway.dry_run import Kind, OfflineTranslator
 
@@ -24,6 +26,13 @@ _JSON_FIELDS = {"capabilities", "request"}
 
 class StrictCapabilities(adapters.Capabilities, frozen=True, forbid_unknown_fields=True):
     """Capabilities of a backend; an unknown name is an error."""
+
+
+def check_capabilities(profile: str | None, capabilities: Mapping[str, object]) -> None:
+    """Raise a `ValueError` if a profile or a capability does not exist."""
+    if profile is not None and profile not in PROFILES:
+        raise ValueError(f"profile must be one of {', '.join(PROFILES)}, not {profile!r}")
+    msgspec.convert(capabilities, StrictCapabilities)
 
 
 class CaseError(Exception):
@@ -50,15 +59,18 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class _CapableCase(Case, frozen=True, kw_only=True):
-    # The capabilities of the backend that differ from the default.
+    # The profile of the backend.
+    profile: str | None = None
+    # The capabilities of the backend that differ from its profile.
     own_capabilities: dict[str, object] = field(default_factory=dict, name="capabilities")
 
     def __post_init__(self) -> None:
-        msgspec.convert(self.own_capabilities, StrictCapabilities)
+        check_capabilities(self.profile, self.own_capabilities)
 
     @property
     def capabilities(self) -> adapters.Capabilities:
-        return msgspec.convert(self.own_capabilities, StrictCapabilities)
+        """The capabilities of the backend for a model without rules of its own."""
+        return BackendCapabilities(self.profile, self.own_capabilities).for_model()
 
 
 class RequestCase(_CapableCase, frozen=True, kw_only=True):
@@ -154,7 +166,9 @@ def _detect_kind(fields: _KindFields) -> Kind:
     reader = OfflineTranslator(
         fields.dialect, fields.dialect, status=fields.status, request=request
     )
-    return reader.detect_kind(bytes(fields.body))
+    kind = reader.detect_kind(bytes(fields.body))
+    # Some servers send an error with the status 200.
+    return "reply" if kind == "error" and fields.status is None else kind
 
 
 def read_json_case(path: Path, case_type: type[CaseType]) -> CaseType:

@@ -119,18 +119,23 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> JsonObject:
 
 ScriptFactory = Callable[[ReceivedRequest], Script]
 
+ANY_MODEL = ""
 NO_SCRIPT_BODY = (
     b'{"error":{"message":"no script for this request","type":"x","param":null,"code":null}}'
 )
 
 
 class ScriptedBackend:
-    """A server on a free port with its own thread; use it as a context manager."""
+    """A server on a free port with its own thread; use it as a context manager.
 
-    def __init__(self) -> None:
+    Without `by_model`, all posted requests have the route `ANY_MODEL`.
+    """
+
+    def __init__(self, *, by_model: bool = True) -> None:
+        self._by_model = by_model
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="scripted backend")
-        self._scripts: defaultdict[str, deque[Script]] = defaultdict(deque)
+        self._scripts: defaultdict[str, deque[Script | ScriptFactory]] = defaultdict(deque)
         self._factories: dict[str, ScriptFactory] = {}
         self._received: defaultdict[str, list[ReceivedRequest]] = defaultdict(list)
         self._request_received = threading.Condition()
@@ -173,7 +178,7 @@ class ScriptedBackend:
         """The URL without a path."""
         return f"http://127.0.0.1:{self.port}"
 
-    def enqueue(self, route: str, *scripts: Script) -> None:
+    def enqueue(self, route: str, *scripts: Script | ScriptFactory) -> None:
         """Reply to the next requests for a model with these scripts, in this order."""
         self._scripts[route] += scripts
 
@@ -199,22 +204,25 @@ class ScriptedBackend:
 
     def next_script(self, request: ReceivedRequest) -> Script:
         """Return the reply to a request that has just arrived."""
-        route = _route(request)
+        route = self._route(request)
         with self._request_received:
             self._received[route].append(request)
             self._request_received.notify_all()
+        script: Script | ScriptFactory | None = self._factories.get(route)
         if self._scripts[route]:
-            return self._scripts[route].popleft()
-        factory = self._factories.get(route)
-        return json_reply(NO_SCRIPT_BODY, status=500) if factory is None else factory(request)
+            script = self._scripts[route].popleft()
+        if script is None:
+            return json_reply(NO_SCRIPT_BODY, status=500)
+        return script(request) if callable(script) else script
 
-
-def _route(request: ReceivedRequest) -> str:
-    try:
-        model: object = cast("JsonObject", json.loads(request.body))["model"]
-    except (ValueError, TypeError, KeyError):
-        return f"{request.method} {request.target}"
-    return str(model)
+    def _route(self, request: ReceivedRequest) -> str:
+        if request.method == "POST" and not self._by_model:
+            return ANY_MODEL
+        try:
+            model: object = cast("JsonObject", json.loads(request.body))["model"]
+        except (ValueError, TypeError, KeyError):
+            return f"{request.method} {request.target}"
+        return str(model)
 
 
 class _Connection(asyncio.Protocol):

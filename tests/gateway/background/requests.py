@@ -15,7 +15,7 @@ from tests.gateway import raw_http
 from tests.gateway.backend_replies import Turn, stream_events
 from tests.gateway.conftest import Harness
 from tests.gateway.gateway_config import backend_tables, state_table
-from tests.gateway.gateway_process import assert_no_errors_logged, run_gateway
+from tests.gateway.gateway_process import assert_no_errors_logged, is_stopped, run_gateway
 from tests.gateway.rows import LOCK_ERRORS, execute
 from tests.gateway.sdk_clients import sdk_client
 from tests.gateway.stores import new_url
@@ -121,7 +121,7 @@ class Node(Harness):
     def _suspend(self) -> bool:
         """Stop the process; return whether it holds no lock that others would wait for."""
         self.gateway.process.send_signal(signal.SIGSTOP)
-        wait_until(self.gateway.is_stopped)
+        wait_until(lambda: is_stopped(self.gateway))
         try:
             self.expire_leases(lock_seconds=0.5)
         except LOCK_ERRORS:

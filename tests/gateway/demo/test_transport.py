@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 import adapters
-from gateway.demo import DEMO_MODEL, DemoTransport
+from gateway.demo.reply import DEMO_MODEL
+from gateway.demo.transport import DemoTransport
 from tests.judges.reading import (
     JsonObject,
     integer_in,

@@ -19,6 +19,7 @@ from tests.gateway import raw_http
 from tests.gateway.backend_replies import Call, Turn, stream_events
 from tests.gateway.background.requests import events_of
 from tests.gateway.conftest import Harness
+from tests.gateway.gateway_process import memory
 from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.sdk_clients import chat_reply, join_chunks, responses_reply
 from tests.gateway.waiting import TIMEOUT_SECONDS
@@ -118,14 +119,14 @@ def flood(dialect: str) -> Script:
 @pytest.mark.parametrize("client", ["chat", "responses"])
 def test_slow_client_slows_the_backend_down(client: str, harness: Harness) -> None:
     model = harness.enqueue("chat", flood("chat"))
-    before = harness.gateway.memory()
+    before = memory(harness.gateway)
     with harness.stream(client, model) as response:
         request = harness.backend.wait_for_request(model)
         written_bytes = wait_until_blocked(request)
         # The buffers of the sockets and a little more, but not the whole stream.
         assert written_bytes < 32 * MEBIBYTE
         assert not request.script_done.is_set()
-        assert harness.gateway.memory() - before < 32 * MEBIBYTE
+        assert memory(harness.gateway) - before < 32 * MEBIBYTE
         size = 0
         while piece := response.read_some():
             size += len(piece)

@@ -12,7 +12,7 @@ from tests.gateway.background.requests import TEXT, halved
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.end_to_end.test_load import MEBIBYTE, flood, wait_until_blocked
 from tests.gateway.gateway_config import backend_tables
-from tests.gateway.gateway_process import Gateway
+from tests.gateway.gateway_process import Gateway, memory
 from tests.gateway.raw_http import send
 from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 from tests.gateway.websocket_client import (
@@ -172,14 +172,14 @@ def test_disconnect_ends_the_backend_requests(dialect: str, how: str, harness: H
 
 def test_slow_client_slows_the_backend(dialect: str, harness: Harness) -> None:
     model = harness.enqueue(dialect, flood(dialect))
-    before = harness.gateway.memory()
+    before = memory(harness.gateway)
     with WebSocketClient(harness.gateway, buffer=1) as socket:
         socket.create(model=model, input="x", store=False)
         request = harness.backend.wait_for_request(model)
         written_bytes = wait_until_blocked(request)
         # The buffers of the sockets, and a little more, but not the whole.
         assert written_bytes < 32 * MEBIBYTE
-        assert harness.gateway.memory() - before < 32 * MEBIBYTE
+        assert memory(harness.gateway) - before < 32 * MEBIBYTE
         # The backend continues when the client reads.
         while request.bytes_written < written_bytes + MEBIBYTE:
             socket.receive()
