@@ -350,6 +350,8 @@ class Dialect:
     keep_reply_fields: Callable[[bytes, dict[str, object], ReplyContext], dict[str, object]] = (
         keeps_none
     )
+    # Its paths in the losses of requests, if these include fields of items and tools.
+    loss_names: Mapping[str, str] | None = None
 
 
 # Paths in errors

@@ -34,6 +34,7 @@ Policy = Literal["report", "refuse"]
 
 _FIRST_FIELD = re.compile(r"[^.\[]*")
 _INDEX = re.compile(r"\[\d+\]")
+_ANY_INDEX = re.compile(r"\[\*\]")
 _GRAVEST_FIRST: tuple[Severity, ...] = get_args(Severity)[::-1]
 
 
@@ -83,7 +84,8 @@ class Losses:
     """The losses of one translation, in the order of their reports and without duplicates.
 
     `client_names` maps the fields of the IR to those of the client's dialect, so that a path names
-    what the client sent (`text.verbosity`, not `verbosity`). `policy` is None for the losses of a
+    what the client sent (`text.verbosity`, not `verbosity`). In its paths, `[*]` stands for any
+    index. `policy` is None for the losses of a
     reply, which are never rejected. For those of a request, the methods raise
     `UnsupportedRequestError` if the policy rejects the loss.
     """
@@ -93,6 +95,8 @@ class Losses:
     ) -> None:
         self._policy = policy
         self._client_names: Mapping[str, str] = client_names or {}
+        # The same, once names are added.
+        self._renamed: dict[str, str] = {}
         # Used as an ordered set.
         self._losses: dict[Loss, None] = {}
 
@@ -130,12 +134,27 @@ class Losses:
         self._losses[Loss(action, path, reason, severity)] = None
 
     def _client_path(self, path: str) -> str:
-        """Translate a path to the client's names: all of it if known, or else its first field."""
-        if path in self._client_names:
-            return self._client_names[path]
+        """Translate a path to the client's names: as much of its beginning as is known."""
+        names = self._client_names
+        if path in names:
+            return names[path]
         match = _FIRST_FIELD.match(path)
         first = match.group() if match else ""
-        return self._client_names.get(first, first) + path[len(first) :]
+        if path[len(first) : len(first) + 1] == "[":
+            return self._path_in_list(path)
+        return names.get(first, first) + path[len(first) :]
+
+    def _path_in_list(self, path: str) -> str:
+        """Translate a path with an index after its first field."""
+        masked = known = _INDEX.sub("[*]", path)
+        while known not in self._client_names:
+            shorter = known.removesuffix("[*]")
+            known = shorter if shorter != known else known.rpartition(".")[0]
+            if not known:
+                return path
+        renamed = self._client_names[known] + masked[len(known) :]
+        indices = iter(_INDEX.findall(path))
+        return _ANY_INDEX.sub(lambda _: next(indices), renamed)
 
     def place(self, path: str, client_path: str) -> None:
         """Store where the client receives the value that has this path in a backend's reply."""
@@ -146,7 +165,15 @@ class Losses:
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Add names of fields, because the client used others than those of its dialect."""
-        self._client_names = {**self._client_names, **names}
+        if not self._renamed:
+            self._renamed = dict(self._client_names)
+            self._client_names = self._renamed
+        self._renamed.update(names)
+
+    def move(self, field: str, item_path: str) -> None:
+        """Prefix the paths of a field and of its inner fields, which are those of an item."""
+        names = {name: own for name, own in self._client_names.items() if name.startswith(field)}
+        self.rename({name: f"{item_path}.{own}" for name, own in names.items()})
 
     def __iter__(self) -> Iterator[Loss]:
         return iter(self._losses)
@@ -189,12 +216,20 @@ class ReplyLosses(Losses):
         # It is translated when the losses are read.
         return path
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Ignore the names, which belong to the backend's reply."""
+
     def client_path(self, path: str) -> str:
         """Return the path in the client's reply of a value that was changed or invented."""
         known = self._places.get(path)
         return super()._client_path(path) if known is None else known
 
     def __iter__(self) -> Iterator[Loss]:
-        for loss in super().__iter__():
-            is_dropped = loss.action == "dropped"
-            yield loss if is_dropped else replace(loss, path=self.client_path(loss.path))
+        losses = list(super().__iter__())
+        dropped = {loss.path for loss in losses if loss.action == "dropped"}
+        for loss in losses:
+            if loss.action == "dropped":
+                yield loss
+            elif loss.path in self._places or loss.path not in dropped:
+                # The client does not receive changes of what is dropped.
+                yield replace(loss, path=self.client_path(loss.path))

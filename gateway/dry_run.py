@@ -1,7 +1,9 @@
 """Translation without a backend, for `dragoman translate` and `POST /translate`."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import msgspec
@@ -17,6 +19,7 @@ from adapters import (
     Policy,
     ReplyTranslator,
     Request,
+    Transform,
     TranslationOptions,
     deterministic_ids,
     get_dialect,
@@ -82,6 +85,8 @@ class OfflineTranslator:
     request: Request | None = None
     # The limit of requests that are sent once for each choice; files are not sent at all.
     max_choices: int = 1
+    # The transforms of the backend.
+    transforms: tuple[Transform, ...] = ()
 
     def _options(self, kind: Kind, model: str | None = None) -> TranslationOptions:
         """Return the options for a kind of body; the capabilities may depend on the model."""
@@ -100,6 +105,7 @@ class OfflineTranslator:
             # A body in the target's dialect is changed only to fit a backend's capabilities.
             rewrite=self.capabilities.rewrites(model),
             max_choices=self.max_choices,
+            transforms=self.transforms,
         )
 
     def stream(self) -> ReplyTranslator:
@@ -143,6 +149,8 @@ class OfflineTranslator:
         translator = ReplyTranslator(plan, status=status)
         translator.feed(body)
         end = translator.finish()
+        if translator.faults:
+            raise translator.faults[0]
         mismatches = check_inputs_blocking(translator.custom_inputs)
         return Translation(end.body, (*end.losses, *mismatches), end.status)
 
@@ -182,6 +190,8 @@ class TranslateRequest(Struct, forbid_unknown_fields=True):
     # The request that a reply belongs to.
     request: Raw = MISSING
     profile: str | None = None
+    # The name of the configured backend whose transforms are applied.
+    transforms_of: str | None = None
     loss_policy: Policy = "report"
     # Use consecutive ids and a constant time.
     deterministic: bool = False
@@ -204,9 +214,16 @@ _FIELDS = {known.encode_name: known for known in structs.fields(TranslateRequest
 _MAX_SHOWN_CHARACTERS = 80
 
 
-def run(body: bytes) -> TranslateResult:
-    """Return the result for the body of one request; raise a `DragomanError` if it is invalid."""
+def run(
+    body: bytes, transforms: Mapping[str, tuple[Transform, ...]] = MappingProxyType({})
+) -> TranslateResult:
+    """Return the result for the body of one request; raise a `DragomanError` if it is invalid.
+
+    `transforms` has those of each backend by its name.
+    """
     given = _read_translate_request(body)
+    if given.transforms_of is not None and given.transforms_of not in transforms:
+        raise invalid_choice("transforms_of", given.transforms_of, transforms)
     request = None
     if is_present(given.request):
         request = read_request(bytes(given.request), (given.target, given.source))
@@ -219,6 +236,7 @@ def run(body: bytes) -> TranslateResult:
         status=given.status,
         request=request,
         max_choices=MAX_CHOICES,
+        transforms=() if given.transforms_of is None else transforms[given.transforms_of],
     )
     if given.stream is not None:
         return _translate_stream(translator, given.stream.encode())

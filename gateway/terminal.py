@@ -5,6 +5,7 @@ import io
 import os
 import re
 import sys
+import traceback
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import BinaryIO, NoReturn, TextIO, cast
 
 from click import echo
 
-from adapters import DragomanError, Loss
+from adapters import DragomanError, Loss, TransformError
 
 STANDARD_INPUT = "-"
 CHUNK_BYTES = 64 * 1024
@@ -90,6 +91,8 @@ def exit_on_error(exit_code: int = 1) -> Generator[None]:
     try:
         yield
     except DragomanError as error:
+        if isinstance(error, TransformError) and error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
         fail(str(error), exit_code)
     except BrokenPipeError:
         # The process that receives the output has ended; click exits without a message.

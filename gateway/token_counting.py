@@ -103,6 +103,7 @@ class CountableRequest(Struct, frozen=True):
             policy=self.policy,
             rewrite=backend.rewrite,
             sealer=self.sealer,
+            transforms=backend.transforms,
         )
         read = read_client_request(self.body, options)
         return write_backend_request(read, model=self.route.model).body

@@ -159,6 +159,8 @@ def test_configuration_examples_are_valid(tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text(block("toml", "[[backends]]"))
     assert [backend.name for backend in load_config(file).backends] == ["local", "openai"]
+    file.write_text(block("toml", "[[backends]]") + block("toml", "[[backends.transforms]]"))
+    assert len(load_config(file).backends[-1].transforms) == 1
     file.write_text(block("toml", "[state]"))
     assert load_config(file).state.url.startswith("postgresql://")
 

@@ -9,7 +9,14 @@ from adapters.chat.request_reader import is_legacy, read_request
 from adapters.chat.request_writer import supports_tool, write_request
 from adapters.chat.stream_reader import StreamReader
 from adapters.chat.stream_repair import write_stream
-from adapters.chat.wire import FAMILY, NAMES, REPLY_NAMES, UNSUPPORTED_FIELDS, read_usage
+from adapters.chat.wire import (
+    FAMILY,
+    LOSS_NAMES,
+    NAMES,
+    REPLY_NAMES,
+    UNSUPPORTED_FIELDS,
+    read_usage,
+)
 from adapters.dialect import Dialect
 from adapters.wire.error_body import read_error, write_error
 
@@ -48,4 +55,5 @@ CHAT = Dialect(
     reply_fields=frozenset(("n", "parallel_tool_calls", "tool_choice", "function_call")),
     check_reply=check_reply,
     keep_reply_fields=keep_reply_fields,
+    loss_names=LOSS_NAMES,
 )

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from adapters.chat.parts import DETAILS_FIELD, REASONING_FIELDS, ReasoningDetails
 from adapters.chat.tool_calls import LEGACY_TYPE, ToolCallAssembler
@@ -56,6 +57,8 @@ class ChoiceReader:
         # The block of the open message or reasoning, and its current channel and part.
         self._block: int | None = None
         self._channel: Channel | None = None
+        # The number of images in `images`.
+        self._images = 0
         self._part = 0
         self._has_message = False
         # Reasoning that was received as a list, and whether it is also received as a string.
@@ -149,7 +152,9 @@ class ChoiceReader:
                 case Refusal():
                     self._append(events, "refusal", part.text)
                 case Image(url=str() as url):
-                    self._add_image(events, OpaqueItem(FAMILY, "image", raw_image(url), image=url))
+                    path, raw = f"{self._path}.content", raw_image(url)
+                    item = OpaqueItem(FAMILY, "image", raw, path=path, image=url)
+                    self._add_image(events, item)
                 case _:
                     self._losses.dropped(f"{self._path}.content", "replies support only text")
 
@@ -202,11 +207,13 @@ class ChoiceReader:
 
     def _read_images(self, events: list[Event], raws: list[Raw]) -> None:
         for raw in raws:
-            image = read_chat_image(read_fields(raw, "images"), raw, FAMILY)
+            path = f"{self._path}.images[{self._images}]"
+            image = read_chat_image(read_fields(raw, path), raw, FAMILY)
             if image is None:
-                self._losses.dropped("images", UNREADABLE_IMAGE_REASON, "capability")
+                self._losses.dropped(path, UNREADABLE_IMAGE_REASON, "capability")
             else:
-                self._add_image(events, image)
+                self._add_image(events, replace(image, path=path))
+            self._images += 1
 
     def _add_image(self, events: list[Event], image: OpaqueItem) -> None:
         """Add an image; text after it continues in another message."""

@@ -26,7 +26,7 @@ from adapters.ir.types import (
     ToolOutput,
 )
 from adapters.json_text import DECODE_ERRORS
-from adapters.losses import Losses
+from adapters.losses import Losses, Severity
 from adapters.wire.content import read_annotation, read_content
 from adapters.wire.extra_fields import DropPolicy, unread_fields
 from adapters.wire.json_object import JsonObject, read_fields, string_or_raw_json
@@ -155,7 +155,9 @@ def _read_typical(raw: Raw, path: str) -> list[ItemWithPath]:
         return []
     match message:
         case _Assistant():
-            return _typical_turn(message, path)
+            # A message with both kinds of calls is not typical.
+            both = message.function_call is not None and message.tool_calls
+            return [] if both else _typical_turn(message, path)
         case _Tool():
             return [(ToolOutput(message.tool_call_id, message.content), path)]
         case _Function():
@@ -172,7 +174,7 @@ def _typical_turn(message: _Assistant, path: str) -> list[ItemWithPath]:
         item = ToolCall(call.id, call.function.name, call.function.arguments)
         items.append((item, f"{path}.tool_calls[{number}]"))
     legacy = message.function_call
-    if legacy is not None and not message.tool_calls:
+    if legacy is not None:
         items.append((ToolCall("", legacy.name, legacy.arguments), f"{path}.function_call"))
     return items
 
@@ -205,7 +207,7 @@ def _read_turn(fields: JsonObject, losses: Losses) -> Iterator[ItemWithPath]:
             yield item, f"{path}.function_call" if is_legacy else f"{path}.tool_calls[{calls}]"
             calls += 1
         elif isinstance(item, Reasoning):
-            yield item, f"{path}.reasoning_content"
+            yield item, f"{path}.{item.field or REASONING_FIELDS[0]}"
         else:
             yield item, path
 
@@ -237,13 +239,17 @@ def read_assistant(
     content = _read_content(fields, losses)
     calls = [_read_call(call, status) for call in fields.objects("tool_calls")]
     legacy = fields.nested("function_call")
-    # If both are present, they are the same call; in llama-cpp-python, `function_call` then has a
-    # wrong name.
     is_legacy = legacy is not None and not calls
-    if legacy is not None and not calls:
+    if legacy is not None:
         name, arguments = legacy.string("name") or "", string_or_raw_json(legacy.raw("arguments"))
-        unread = unread_fields(legacy, FAMILY)
-        calls.append(ToolCall("", name, arguments, status=status, extras=unread))
+        if calls:
+            # They are the same call; in llama-cpp-python, `function_call` then has a wrong name.
+            is_equal = (calls[0].name, calls[0].arguments) == (name, arguments)
+            severity: Severity = "adapted" if is_equal else "hint"
+            losses.dropped(legacy.path, "tool_calls has this call", severity)
+        else:
+            unread = unread_fields(legacy, FAMILY)
+            calls.append(ToolCall("", name, arguments, status=status, extras=unread))
     extras = unread_fields(fields, FAMILY, _CHAT_ONLY_FIELDS)
     has_content = any(not isinstance(part, Text) or part.text for part in content)
     if has_content or not calls or any(extra.severity is not None for extra in extras):

@@ -21,6 +21,7 @@ from adapters.chat.parts import (
     write_details,
 )
 from adapters.chat.wire import LABEL, Wire, extras_writer, write_call
+from adapters.ir.normalize import SUMMARY_REASON
 from adapters.ir.types import (
     Extras,
     ItemReference,
@@ -235,6 +236,8 @@ class MessageWriter:
             parts = reasoning.content or reasoning.summary
             if (parts and field is None) or not (parts or reasoning.extras):
                 self._losses.dropped(path, reason)
+            elif reasoning.content and reasoning.summary not in ((), reasoning.content):
+                self._losses.dropped(f"{path}.summary", SUMMARY_REASON)
             texts += parts
         if field is None or field in fields:
             return

@@ -165,7 +165,8 @@ class ChunkCheck:
         if choice.index is None:
             self._report("index", "missing; added")
         elif not 0 <= choice.index < self._expected:
-            self._report("", "one choice was requested; further choices are merged into it")
+            reason = "one choice was requested; further choices are merged into it"
+            self._report_chunk("choices", reason)
         if delta is None:
             self._report("delta", "missing; added")
             delta = choice.message or MessageDelta()
@@ -209,7 +210,7 @@ class ChunkCheck:
     ) -> None:
         if self._style == "functions":
             state.calls += 1
-            self._report("delta.tool_calls", "sent as function_call, as the client expects")
+            self._report(_FUNCTION_CALL, "sent as function_call, as the client expects")
             return
         state.latest, state.has_more = None, len(deltas) > 1
         for number, delta in enumerate(deltas):
@@ -268,7 +269,7 @@ class ChunkCheck:
         is_first = not state.calls
         state.calls = max(state.calls, 1)
         if self._style == "tools":
-            self._report(_FUNCTION_CALL, "sent as a tool call, as the client expects")
+            self._report("delta.tool_calls", "sent as a tool call, as the client expects")
         elif is_first and not body.name:
             self._report(f"{_FUNCTION_CALL}.name", "missing in the first delta of the call")
         elif body.name and not is_first:

@@ -156,13 +156,15 @@ class _ReplyCheck:
         calls, legacy = message.tool_calls or (), message.function_call
         if self._style == "functions":
             if calls:
-                self._report(f"{path}.tool_calls", "sent as function_call, as the client expects")
+                self._report(
+                    f"{path}.function_call", "sent as function_call, as the client expects"
+                )
             elif legacy is not None:
                 self._check_function(legacy, f"{path}.function_call")
         elif calls:
             self._check_tool_calls(calls, f"{path}.tool_calls")
         elif legacy is not None:
-            self._report(f"{path}.function_call", "sent as a tool call, as the client expects")
+            self._report(f"{path}.tool_calls", "sent as a tool call, as the client expects")
         return bool(calls) or legacy is not None
 
     def _check_tool_calls(self, calls: Sequence[CallDelta], path: str) -> None:

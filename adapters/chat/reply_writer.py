@@ -31,7 +31,7 @@ from adapters.ir.normalize import (
     with_id_prefix,
 )
 from adapters.losses import Losses
-from adapters.wire.images import chat_image, image_of
+from adapters.wire.images import chat_image, image_of, report_image_fields
 from adapters.wire.json_object import read_fields
 
 
@@ -106,7 +106,7 @@ class ReplyWriter:
         field = reasoning_field(reasoning, self._context)
         if field and reasoning_text(items):
             message[field] = reasoning_text(items)
-        if images := write_images(items, 0, self._losses):
+        if images := write_images(items, 0, path, self._losses):
             message["images"] = images
         if calls := [item for item in items if isinstance(item, ir.ToolCall)]:
             self._write_calls(calls, message, path)
@@ -150,16 +150,20 @@ def _has_media(items: tuple[ir.Item, ...]) -> bool:
     return has_audio or any(image_of(item) is not None for item in items)
 
 
-def write_images(items: Iterable[ir.Item], number: int, losses: Losses) -> list[Wire | Raw]:
-    """Write the images among some items; the first one has this number."""
+def write_images(
+    items: Iterable[ir.Item], number: int, message: str, losses: Losses
+) -> list[Wire | Raw]:
+    """Write the images among some items; the first one has this number in the message."""
     written: list[Wire | Raw] = []
     for item in items:
         if not isinstance(item, ir.OpaqueItem) or item.image is None:
             continue
+        losses.place(item.path, f"{message}.images[{number + len(written)}]")
         if item.family == FAMILY:
             written.append(item.value)
             continue
-        losses.changed(item.kind, IMAGES_REASON)
+        losses.changed(item.path, IMAGES_REASON)
+        report_image_fields(item.value, item.path, LABEL, losses)
         written.append(chat_image(item.image, number + len(written)))
     return written
 

@@ -33,7 +33,7 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
     fields = body.reader()
     _check_fields(fields)
     items, paths = split_paths(list(read_messages(fields.array("messages"), losses)))
-    tools, tool_paths = _read_tools(fields)
+    tools, tool_paths = _read_tools(fields, losses)
     options = fields.nested("stream_options") or JsonObject({})
     return Request(
         model=fields.string("model"),
@@ -43,7 +43,7 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
         tool_paths=tool_paths,
         tool_choice=_read_tool_choice(fields, tools, tool_paths, losses),
         parallel_tool_calls=fields.boolean("parallel_tool_calls"),
-        max_output_tokens=_read_limit(fields),
+        max_output_tokens=_read_limit(fields, losses),
         temperature=fields.number("temperature"),
         top_p=fields.number("top_p"),
         presence_penalty=fields.number("presence_penalty"),
@@ -87,10 +87,10 @@ def _check_fields(fields: JsonObject) -> None:
     raise missing_field("messages")
 
 
-def _read_tools(fields: JsonObject) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+def _read_tools(fields: JsonObject, losses: Losses) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
     """Read the tools and their paths; `web_search_options` are read as a tool."""
     name = "functions" if fields.has("functions") else "tools"
-    tools = tuple(map(_with_strict, read_tools(fields.array(name), name, FAMILY)))
+    tools = tuple(map(_with_strict, read_tools(fields.array(name), name, FAMILY, losses)))
     paths = tuple(f"{name}[{number}]" for number in range(len(tools)))
     search = fields.nested(_SEARCH_OPTIONS)
     if search is None:
@@ -127,13 +127,17 @@ def _read_tool_choice(
     return choice
 
 
-def _read_limit(fields: JsonObject) -> int | None:
+def _read_limit(fields: JsonObject, losses: Losses) -> int | None:
     """Read the token limit: `max_completion_tokens` or, in older clients, `max_tokens`."""
     limit = fields.integer("max_completion_tokens")
     old_limit = fields.integer("max_tokens")
     if limit is not None and old_limit is not None and limit != old_limit:
         error = "`max_tokens` and `max_completion_tokens` must be equal"
         raise UnsupportedRequestError("max_tokens", error)
+    if limit is None and old_limit is None:
+        return None
+    name = "max_tokens" if limit is None else "max_completion_tokens"
+    losses.rename({"max_output_tokens": name})
     return old_limit if limit is None else limit
 
 

@@ -252,7 +252,8 @@ class StreamWriter(BaseStreamWriter):
                 choice.reasoning.open(event.index, reasoning)
                 self._reasoning[event.index] = choice
             case item if image_of(item) is not None:
-                images = write_images((item,), choice.images, self._losses)
+                message_path = f"choices[{choice.number}].message"
+                images = write_images((item,), choice.images, message_path, self._losses)
                 choice.images += 1
                 written.append(self._frames.chunk(choice.number, {"images": images}))
             case item:

@@ -36,6 +36,16 @@ NAMES = {
     "include_obfuscation": "stream_options.include_obfuscation",
 }
 
+# The same with the fields of messages and tools.
+LOSS_NAMES = NAMES | {
+    "messages[*].output": "messages[*].content",
+    "messages[*].tool_calls[*].arguments": "messages[*].tool_calls[*].function.arguments",
+    "messages[*].tool_calls[*].name": "messages[*].tool_calls[*].function.name",
+    "tools[*].name": "tools[*].function.name",
+    "tools[*].parameters": "tools[*].function.parameters",
+    "tools[*].strict": "tools[*].function.strict",
+}
+
 # The paths of fields of a reply in losses.
 REPLY_NAMES = {
     "content": "choices[0].message.content",

@@ -12,6 +12,7 @@ from adapters.chat.conformance import check_legacy_stream
 from adapters.chat.reply_repair import check_reply
 from adapters.chat.request_reader import is_legacy
 from adapters.chat.stream_reader import StreamReader
+from adapters.chat.wire import LOSS_NAMES
 from adapters.legacy.reply_writer import write_reply, write_stream
 from adapters.legacy.request_writer import NAMES, supports_tool, write_request
 
@@ -20,6 +21,7 @@ LEGACY = replace(
     name="legacy",
     matches=is_legacy,
     names=NAMES,
+    loss_names=LOSS_NAMES | NAMES,
     has_call_ids=False,
     predates_tools=True,
     nests_tools=False,

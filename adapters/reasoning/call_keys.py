@@ -18,7 +18,7 @@ class CallKeys(Struct, eq=False):
 
     The id, name and arguments of a call are not unique: some servers number the calls of each
     conversation from zero. So a key also depends on the latest message of the user, and on the
-    number of equal calls after that message.
+    number of equal calls after that message; without ids, on that in the whole conversation.
     """
 
     # Whether keys depend on the ids of calls alone, because they are made before the arguments are
@@ -49,7 +49,9 @@ class CallKeys(Struct, eq=False):
 
     def _begin_round(self, user: Message) -> None:
         texts = (part.text for part in user.content if isinstance(part, Text))
-        self._user, self._equal = stable_hash(*texts), Counter()
+        self._user = stable_hash(*texts)
+        if self.has_ids:
+            self._equal = Counter()
 
     def id_of(self, call: ToolCall) -> str:
         """Return the id by which a client returns a call; "" if it returns none."""
@@ -58,11 +60,13 @@ class CallKeys(Struct, eq=False):
     def keys(self, call: ToolCall) -> tuple[str, ...]:
         """Return the keys of the next call, the most specific one first.
 
-        The last one is that of a reply to a request which was not read.
+        The last one is that of a reply to a request which was not read. It does not identify a
+        call without an id.
         """
         fingerprint = call.call_id if self.by_id else call_fingerprint(call, self.id_of(call))
         if self._user is None:
             return (fingerprint,)
         number = self._equal[fingerprint]
         self._equal[fingerprint] += 1
-        return stable_hash(fingerprint, self._user, str(number)), fingerprint
+        key = stable_hash(fingerprint, self._user, str(number))
+        return (key, fingerprint) if self.has_ids else (key,)

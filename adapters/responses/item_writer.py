@@ -8,7 +8,11 @@ from msgspec.structs import replace
 from adapters.capabilities import Capabilities
 from adapters.ids import stable_hash
 from adapters.ir import types as ir
-from adapters.ir.normalize import FILE_ID_BESIDE_URL_REASON, REFUSAL_AS_TEXT_REASON
+from adapters.ir.normalize import (
+    FILE_ID_BESIDE_URL_REASON,
+    REFUSAL_AS_TEXT_REASON,
+    SUMMARY_REASON,
+)
 from adapters.losses import Losses
 from adapters.responses.client_tools import write_arguments, write_output
 from adapters.responses.wire import ALL_CALL_NAMES, CALLS, FAMILY, LABEL, Wire
@@ -223,6 +227,8 @@ class ItemWriter:
         if self._capabilities.reasoning_items != "encrypted" and reasoning.encrypted is None:
             # By default, clients receive the text of reasoning as a summary, and return it so.
             text = reasoning.content or reasoning.summary
+            if reasoning.summary not in ((), text):
+                self._losses.dropped(f"{path}.summary", SUMMARY_REASON)
             reasoning = replace(reasoning, content=text, summary=())
         elif reasoning.encrypted is None and reasoning.item_id is None:
             self._losses.dropped(path, f"{LABEL} accepts only encrypted reasoning that it created")

@@ -129,7 +129,7 @@ def _read_finish(status: str | None, details: JsonObject | None, losses: Losses)
     reason = READ_INCOMPLETE.get(word or "", "length")
     if WRITE_INCOMPLETE.get(reason) != word:
         given = word or "a missing reason"
-        losses.changed("incomplete_details", f"{given} is reported as {reason}")
+        losses.changed("finish_reason", f"{given} is reported as {reason}")
     return ir.Finish(reason, word or "")
 
 
@@ -160,7 +160,7 @@ def read_output_item(raw: Raw, path: str, context: ReplyContext) -> ir.Item:
     item = read_item(raw, path)
     match item:
         case ir.OpaqueItem(kind=kind) if kind == IMAGE_CALL:
-            return replace(item, image=_read_image(raw, path))
+            return replace(item, image=_read_image(raw, path), path=path)
         case ir.ToolCall(call_id=""):
             reason = "the backend sent no call id; an id was generated"
             context.losses.invented(path, reason)

@@ -66,13 +66,17 @@ def image_link(item: ir.Item, losses: Losses) -> str | None:
     url = image_of(item)
     if url is None or split_data_url(url) is not None:
         return None
-    losses.changed("images", f"{LABEL} has no addresses of images; sent as a link in a message")
+    losses.changed(
+        getattr(item, "path", ""),
+        f"{LABEL} has no addresses of images; sent as a link in a message",
+    )
     return f"![image]({url})"
 
 
 def _with_link(item: ir.Item, losses: Losses) -> ir.Item:
     link = image_link(item, losses)
-    return item if link is None else ir.Message("assistant", (ir.Text(link),))
+    path = getattr(item, "path", "")
+    return item if link is None else ir.Message("assistant", (ir.Text(link),), path=path)
 
 
 def write_image(item: ir.OpaqueItem, item_id: str, status: ir.Status) -> Wire:

@@ -22,13 +22,15 @@ def read_request(body: RequestBody, losses: Losses) -> Request:
             "input", "is required; a body with `messages` is a Chat Completions request"
         )
     items, paths = split_paths(_read_input(body, fields, losses))
-    tools = read_tools(fields.array("tools"), "tools", FAMILY)
+    tools = read_tools(fields.array("tools"), "tools", FAMILY, losses)
     text = fields.nested("text") or JsonObject({}, "text")
     reasoning = fields.nested("reasoning") or JsonObject({}, "reasoning")
     options = fields.nested("stream_options") or JsonObject({}, "stream_options")
     include = fields.texts("include")
     top_logprobs = fields.integer("top_logprobs")
     logprobs = INCLUDE_LOGPROBS in include or bool(top_logprobs)
+    if logprobs:
+        losses.rename({"logprobs": "include" if INCLUDE_LOGPROBS in include else "top_logprobs"})
     return Request(
         model=fields.string("model"),
         instructions=fields.string("instructions"),

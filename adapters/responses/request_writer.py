@@ -46,13 +46,15 @@ def write_request(request: ir.Request, capabilities: Capabilities, losses: Losse
     extras = ExtrasWriter(FAMILY, LABEL, losses)
     _write_tools(request, capabilities, losses, extras, wire)
     _write_settings(request, capabilities, losses, extras, wire)
-    wire["store"] = bool(request.store)
-    if request.store is None:
+    if request.store is not None:
+        wire["store"] = request.store
+    elif "store" not in capabilities.unsupported_fields:
+        wire["store"] = False
         reason = f"{LABEL} stores replies by default; sent as false"
         losses.invented("store", reason, "adapted")
     ExtrasWriter(FAMILY, LABEL, losses, capabilities.extra_fields).carry(request.extras, wire)
     _write_logprobs(request, losses, wire)
-    if (request.choices or 1) > 1:
+    if request.choices not in (None, 1):
         losses.dropped("choices", f"{LABEL} supports only one choice", "meaning")
     drop_unsupported_fields(wire, capabilities.unsupported_fields, NAMES, losses)
     return _ENCODER.encode(wire)

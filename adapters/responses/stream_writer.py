@@ -253,7 +253,8 @@ class StreamWriter(BaseStreamWriter):
         """Begin a block."""
         link = image_link(event.item, self._losses)
         if link is not None:
-            event = replace(event, item=Message("assistant"))
+            path = getattr(event.item, "path", "")
+            event = replace(event, item=Message("assistant", path=path))
         item_id = output_item_id(event.item, self._context.ids)
         self._losses.place(getattr(event.item, "path", ""), f"output[{len(self._items)}]")
         item = self._items[event.index] = ItemStreamWriter(

@@ -296,7 +296,7 @@ class _DeclarationReader:
             yield Declaration(tool, path)
         else:
             reason = "tool search is not supported; all tools are declared"
-            self._losses.changed(path, reason)
+            self._losses.dropped(path, reason)
 
 
 def _without_extra(tool: NamedTool, name: str) -> NamedTool:

@@ -180,7 +180,7 @@ class CallRestorer(Stage):
         """Restore the complete call of a built-in tool."""
         if call.status == "incomplete":
             if call.arguments:
-                self._losses.dropped(f"{call_path(call)}.arguments", _TRUNCATED)
+                self._losses.changed(call_path(call), _TRUNCATED)
             return replace(call, kind=kind, arguments=NO_EFFECT_ARGUMENTS[kind])
         parsed = parse_builtin_arguments(tool, call.arguments)
         if parsed is None:

@@ -227,14 +227,16 @@ def _without_schema(
     if response_format.kind != "json_schema":
         return response_format
     extras = response_format.extras
+    _report_details(response_format, losses)
     if capabilities.json_schema == "json_object":
         losses.changed("format", "json_schema is not supported; sent as json_object with a schema")
         return ResponseFormat("json_object", schema=response_format.schema, extras=extras)
     reason = "json_schema is not supported; sent as json_object"
-    losses.changed("format", reason, "capability")
+    losses.dropped("format.schema", reason, "capability")
     return ResponseFormat("json_object", extras=extras)
 
 
+_ONLY_SCHEMA: Final = "only the schema of the format is sent"
 # The beginning of the instructions that replace a format.
 _FORMAT_PROMPT: Final = "A reply that is not a tool call must consist of one JSON object"
 
@@ -265,11 +267,22 @@ def describe_format(request: Request, reason: str, losses: Losses) -> Request:
         losses.dropped("format", "text is the default; not sent", "adapted")
         return replace(request, format=None)
     losses.changed("format", f"{reason}; described in the instructions", "capability")
+    _report_details(format_, losses)
     prompt = f"{_FORMAT_PROMPT}, without any other text."
     if format_.schema is not None:
         schema = bytes(format_.schema).decode()
         prompt = f"{_FORMAT_PROMPT} that conforms to this JSON Schema, and no other text:\n{schema}"
     return add_instructions(replace(request, format=None), prompt)
+
+
+def _report_details(format_: ResponseFormat, losses: Losses) -> None:
+    """Report the fields of a format of which only the schema is sent."""
+    if format_.name is not None:
+        # OpenAI requires a name, which has no effect on the reply.
+        losses.dropped("format.name", _ONLY_SCHEMA, "adapted")
+    for name in ("description", "strict"):
+        if getattr(format_, name) is not None:
+            losses.dropped(f"format.{name}", _ONLY_SCHEMA)
 
 
 def _with_keywords(request: Request, keywords: tuple[str, ...], losses: Losses) -> Request:

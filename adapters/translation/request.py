@@ -292,12 +292,13 @@ def read_client_request(body: RequestBody, options: TranslationOptions) -> Clien
     translated.
     """
     options = _begin_exchange(options)
-    losses, reasoning = Losses(options.policy, options.client.names), options.reasoning_policy()
+    client, reasoning = options.client, options.reasoning_policy()
+    losses = Losses(options.policy, client.loss_names or client.names)
     if options.passes_requests:
         return ClientRequest(body, options, EMPTY_REQUEST, EMPTY_REQUEST, losses, reasoning)
-    client_request = options.client.read_request(body, losses)
+    client_request = client.read_request(body, losses)
     request = _transform(client_request, options, losses)
-    if options.client.family != options.backend.family:
+    if client.family != options.backend.family:
         request = apply_settings_updates(request, losses)
     return ClientRequest(body, options, request, client_request, losses, reasoning)
 
@@ -317,11 +318,10 @@ def write_backend_request(
     if read.options.passes_requests:
         return _pass_request(read, model, stored_reasoning or {})
     options, losses, capabilities = read.options, read.losses, read.options.capabilities
-    backend_streams = client_streams = bool(read.request.stream)
+    backend_streams = bool(read.request.stream)
     if capabilities.streaming != "both":
         backend_streams = _backend_streams(read.request, capabilities, options.backend)
-    if client_streams and not backend_streams:
-        losses.changed("stream", "streaming is not supported; the reply is sent at once")
+        _report_streaming(read.request, losses, backend_streams=backend_streams)
     restored, requested = read.reasoning.restore(read.request, stored_reasoning or {}, losses)
     emulated = emulate_for_backend(restored, options, losses)
     plan = _plan_translated(read, emulated, backend_streams=backend_streams)
@@ -357,6 +357,14 @@ def _backend_streams(request: Request, capabilities: Capabilities, backend: Dial
     if capabilities.streaming == "only_while_thinking":
         return bool(request.stream) or is_thinking(request, capabilities, backend)
     return capabilities.streaming == "only"
+
+
+def _report_streaming(request: Request, losses: Losses, *, backend_streams: bool) -> None:
+    """Report that a streamed reply is requested as a whole."""
+    if request.stream and not backend_streams:
+        losses.changed("stream", "streaming is not supported; the reply is sent at once")
+        if request.include_obfuscation is not None:
+            losses.dropped("include_obfuscation", "the reply is not streamed", "adapted")
 
 
 def _fit_to_other_dialect(
@@ -475,7 +483,8 @@ def _with_backend_settings(
         reason = "the legacy API has at most one call per reply; one is requested"
         losses.invented("parallel_tool_calls", reason, "adapted")
     same_dialect = options.client is options.backend
-    if plan.request.store is None and same_dialect and options.client.stores_by_default:
+    stores = same_dialect and options.client.stores_by_default and options.accepts("store")
+    if plan.request.store is None and stores:
         changes["store"] = True
     return replace(request, **changes) if changes else request
 

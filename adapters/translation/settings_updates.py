@@ -36,6 +36,9 @@ def apply_settings_updates(request: Request, losses: Losses) -> Request:
         given = getattr(request, name)
         if given is not None and given != settings[name]:
             losses.changed(name, f"replaced by the setting in {path}")
+    for name, path in sources.items():
+        # Later losses of the setting name its item.
+        losses.move(name, path)
     for _, path in updates:
         if path in sources.values():
             losses.changed(path, "the settings are applied to the whole request")

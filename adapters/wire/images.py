@@ -6,7 +6,8 @@ from msgspec import Raw
 from msgspec.json import Encoder
 
 from adapters.ir.types import Family, Item, OpaqueItem
-from adapters.wire.json_object import JsonObject
+from adapters.losses import Losses
+from adapters.wire.json_object import NULL, JsonObject, read_fields
 
 _DATA_URL = re.compile(r"data:image/([\w.+-]+)(?:;[^,;]*)*;base64,")
 # The formats whose media type has another name.
@@ -14,6 +15,8 @@ _FORMATS = {"jpg": "jpeg", "svg+xml": "svg"}
 _MEDIA_TYPES = {"svg": "svg+xml"}
 # The first characters of base64, by format.
 _BEGINNINGS = {"iVBORw0KGgo": "png", "/9j/": "jpeg", "UklGR": "webp", "R0lGOD": "gif"}
+# The fields of a generated image that its URL contains, and those that every item has.
+_IMAGE_FIELDS = frozenset(("type", "id", "status", "result", "output_format"))
 
 _ENCODER = Encoder()
 
@@ -52,6 +55,13 @@ def read_chat_image(fields: JsonObject, raw: Raw, family: Family) -> OpaqueItem 
     address = fields.text_or_fields("image_url")
     url = address.string("url") if isinstance(address, JsonObject) else address
     return OpaqueItem(family, "image", raw, image=url) if url else None
+
+
+def report_image_fields(raw: Raw, path: str, label: str, losses: Losses) -> None:
+    """Report the fields of a generated image that are not sent together with it."""
+    for name, value in read_fields(raw, path).take_all().items():
+        if name not in _IMAGE_FIELDS and value != NULL:
+            losses.dropped(f"{path}.{name}", f"{label} does not support this field")
 
 
 def image_of(item: Item) -> str | None:

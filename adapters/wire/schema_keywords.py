@@ -96,6 +96,18 @@ def _fit(encoded: bytes, accepted: Keywords) -> tuple[bytes, tuple[_Change, ...]
 _fit_cached = lru_cache(maxsize=512)(_fit)
 
 
+class _Places(Struct):
+    """Where the client has the keywords of a schema."""
+
+    path: str
+    # The paths of keywords that were not in the schema itself.
+    moved: dict[str, str] = {}
+
+    def of(self, keyword: str) -> str:
+        """Return the path of a keyword."""
+        return self.moved.get(keyword, f"{self.path}.{keyword}")
+
+
 class _SchemaWriter:
     """Writes one schema with the accepted keywords."""
 
@@ -108,19 +120,23 @@ class _SchemaWriter:
         # The number of schemas so far: each reference adds a copy of its definition.
         self._size = 0
 
-    def write(self, schema: Json, path: str = "") -> Json:
-        """Return a schema, and all schemas in it, with accepted keywords only."""
+    def write(self, schema: Json, path: str = "", moved: Mapping[str, str] | None = None) -> Json:
+        """Return a schema, and all schemas in it, with accepted keywords only.
+
+        `moved` has the paths of keywords that the client did not send at this path.
+        """
         if not isinstance(schema, dict):
             return schema
         self._size += 1
         if self._size > _MAX_SCHEMAS:
             raise InvalidRequestError(None, "the schema is too large")
-        schema = self._merged(schema, path)
+        places = _Places(path, dict(moved or {}))
+        schema = self._merged(schema, places)
         if "$ref" in schema and "$ref" not in self._accepted:
-            return self._write_reference(schema, path)
+            return self._write_reference(schema, places)
         written: dict[str, Json] = {}
-        for keyword, value in self._rewritten(schema, path).items():
-            where = f"{path}.{keyword}"
+        for keyword, value in self._rewritten(schema, places).items():
+            where = places.of(keyword)
             if keyword not in self._accepted:
                 severity: Severity = "adapted" if keyword in _WITHOUT_EFFECT else "hint"
                 self._report(where, _NOT_SUPPORTED, severity)
@@ -141,7 +157,7 @@ class _SchemaWriter:
     ) -> None:
         self.changes.append(_Change(path, reason, severity, rewritten))
 
-    def _rewritten(self, schema: Mapping[str, Json], path: str) -> Mapping[str, Json]:
+    def _rewritten(self, schema: Mapping[str, Json], places: _Places) -> Mapping[str, Json]:
         """Return a schema with equivalents of those keywords that are not accepted."""
         for keyword, rewrite in _REWRITES.items():
             if keyword not in schema or keyword in self._accepted:
@@ -153,13 +169,15 @@ class _SchemaWriter:
                 severity: Severity = "adapted" if keyword == "const" else "hint"
                 equivalent = ", ".join(change)
                 reason = f"the backend does not support this keyword; sent as {equivalent}"
-                self._report(f"{path}.{keyword}", reason, severity, rewritten=True)
+                where = places.of(keyword)
+                self._report(where, reason, severity, rewritten=True)
+                places.moved |= dict.fromkeys(change, where)
                 schema = rest | change
         if isinstance(schema.get("type"), list) and "nullable" in self._accepted:
-            schema = self._with_single_type(schema, path)
+            schema = self._with_single_type(schema, places.of("type"))
         return schema
 
-    def _merged(self, schema: dict[str, Json], path: str) -> dict[str, Json]:
+    def _merged(self, schema: dict[str, Json], places: _Places) -> dict[str, Json]:
         """Return a schema with the keywords of `allOf` in it, if they do not conflict."""
         parts = schema.get("allOf")
         if not isinstance(parts, list) or "allOf" in self._accepted:
@@ -167,34 +185,38 @@ class _SchemaWriter:
         merged = {name: value for name, value in schema.items() if name != "allOf"}
         if not all(isinstance(part, dict) and _merge(merged, part) for part in parts):
             return schema
+        for number, part in enumerate(parts):
+            for name in part if isinstance(part, dict) else ():
+                places.moved.setdefault(name, f"{places.path}.allOf[{number}].{name}")
+        places.moved |= {name: f"{places.path}.{name}" for name in schema}
         reason = "the backend does not support this keyword; its schemas are merged"
-        self._report(f"{path}.allOf", reason, "adapted", rewritten=True)
+        self._report(f"{places.path}.allOf", reason, "adapted", rewritten=True)
         return merged
 
-    def _write_reference(self, schema: Mapping[str, Json], path: str) -> Json:
+    def _write_reference(self, schema: Mapping[str, Json], places: _Places) -> Json:
         """Return the definition that a schema refers to, with the other keywords of the schema."""
         reference = schema["$ref"]
         rest = {name: value for name, value in schema.items() if name != "$ref"}
         found = _find_definition(self._root, reference) if isinstance(reference, str) else None
         if found is None or reference in self._resolving:
-            self._report(f"{path}.$ref", "the backend does not support such references")
-            return self.write(rest if "type" in rest else {"type": "object", **rest}, path)
+            self._report(places.of("$ref"), "the backend does not support such references")
+            return self.write(rest if "type" in rest else {"type": "object", **rest}, places.path)
         reason = "the backend does not support references; replaced by the definition"
-        self._report(f"{path}.$ref", reason, "adapted", rewritten=True)
+        self._report(places.of("$ref"), reason, "adapted", rewritten=True)
         self._resolving.append(str(reference))
-        written = self.write({**found, **rest}, path)
+        where = str(reference).removeprefix("#").replace("/", ".")
+        beside = {name: f"{places.path}.{name}" for name in rest}
+        written = self.write({**found, **rest}, where, beside)
         self._resolving.pop()
         return written
 
-    def _with_single_type(self, schema: Mapping[str, Json], path: str) -> Mapping[str, Json]:
+    def _with_single_type(self, schema: Mapping[str, Json], where: str) -> Mapping[str, Json]:
         """Return a schema with `nullable` or `anyOf` instead of a list of types."""
         listed = schema["type"]
         types = [kind for kind in listed if kind != "null"] if isinstance(listed, list) else []
         rest = {name: value for name, value in schema.items() if name != "type"}
         nullable = {"nullable": True} if isinstance(listed, list) and "null" in listed else {}
-        self._report(
-            f"{path}.type", "the backend supports only one type", "adapted", rewritten=True
-        )
+        self._report(where, "the backend supports only one type", "adapted", rewritten=True)
         if len(types) == 1:
             return {"type": types[0], **rest, **nullable}
         if "anyOf" in rest or not types:

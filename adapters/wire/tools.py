@@ -51,10 +51,12 @@ _BOOLEANS = {b"true": True, b"false": False}
 _NO_STRICT = "the backend does not support strict"
 
 
-def read_tools(raws: list[Raw], path: str, family: Family) -> tuple[Tool, ...]:
-    """Read a list of tools."""
+def read_tools(
+    raws: list[Raw], path: str, family: Family, losses: Losses | None = None
+) -> tuple[Tool, ...]:
+    """Read a list of tools; `losses` gets the paths of fields that the client put elsewhere."""
     return tuple(
-        _read_typical(raw, family) or _read_tool(raw, f"{path}[{number}]", family)
+        _read_typical(raw, family) or _read_tool(raw, f"{path}[{number}]", family, losses)
         for number, raw in enumerate(raws)
     )
 
@@ -100,18 +102,23 @@ def _read_typical(raw: Raw, family: Family) -> FunctionTool | None:
 # Tools of any form
 
 
-def _read_tool(raw: Raw, path: str, family: Family) -> Tool:
+# The fields of a tool that may be in an inner object.
+_INNER_FIELDS = ("name", "description", "parameters", "strict", "format")
+
+
+def _read_tool(raw: Raw, path: str, family: Family, losses: Losses | None) -> Tool:
     fields = read_fields(raw, path)
     kind = fields.string("type") or "function"
-    if kind == "function":
-        return _read_function(fields, family)
-    if kind == "custom":
-        return _read_custom(fields, family)
-    return HostedTool(kind, raw)
+    if kind not in ("function", "custom"):
+        return HostedTool(kind, raw)
+    inner = fields.nested(kind) or fields
+    if losses is not None:
+        losses.rename({f"{path}.{name}": inner.at(name) for name in _INNER_FIELDS})
+    read = _read_function if kind == "function" else _read_custom
+    return read(fields, inner, family)
 
 
-def _read_function(fields: JsonObject, family: Family) -> FunctionTool:
-    inner = fields.nested("function") or fields
+def _read_function(fields: JsonObject, inner: JsonObject, family: Family) -> FunctionTool:
     return FunctionTool(
         name=_name(inner),
         description=inner.string("description"),
@@ -122,8 +129,7 @@ def _read_function(fields: JsonObject, family: Family) -> FunctionTool:
     )
 
 
-def _read_custom(fields: JsonObject, family: Family) -> CustomTool:
-    inner = fields.nested("custom") or fields
+def _read_custom(fields: JsonObject, inner: JsonObject, family: Family) -> CustomTool:
     format_ = inner.nested("format")
     kind = _CUSTOM_FORMATS.get(format_.string("type") or "text") if format_ else None
     format_ = format_ or JsonObject({})
@@ -259,7 +265,7 @@ def without_strict(tool: Tool, path: str, capabilities: Capabilities, losses: Lo
         losses.dropped(f"{path}.strict", _NO_STRICT, "capability")
     elif is_strict(tool.parameters):
         # By default, the Responses API applies strict mode to such a function.
-        losses.dropped(f"{path}.strict", _NO_STRICT)
+        losses.changed(path, f"{_NO_STRICT}, which is the default for this schema")
     return replace(tool, strict=False)
 
 

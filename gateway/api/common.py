@@ -12,7 +12,13 @@ from litestar.params import QueryParameter, SkipValidation
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from msgspec import Raw
 
-from adapters import Dialect, DragomanError, InvalidRequestError, dialects_by_path
+from adapters import (
+    Dialect,
+    DragomanError,
+    InvalidRequestError,
+    TransformError,
+    dialects_by_path,
+)
 from adapters.responses import RESPONSES
 from adapters.wire.error_body import to_error
 from adapters.wire.error_body import write_error as default_writer
@@ -25,7 +31,7 @@ from gateway.http.headers import new_request_id, read_headers, request_id_header
 from gateway.http.paths import path_model
 from gateway.http.request_body import read_body
 from gateway.http.sinks import AsgiSink, ReplySink
-from gateway.observability.logging import LOG
+from gateway.observability.logging import LOG, log_fault
 from gateway.observability.record import ExchangeRecord
 from gateway.openapi.objects import ListPage
 from gateway.pipeline.handler import serve
@@ -174,7 +180,9 @@ def handle_error(request: AnyRequest, error: Exception) -> Response[bytes]:
         message = f"{request.method} {path}: {error.detail}"
         body = write_error(framework_error(error.status_code, message))
         return Response(body, status_code=error.status_code, headers=error.headers, media_type=JSON)
-    if not isinstance(error, DragomanError):
+    if isinstance(error, TransformError):
+        log_fault(error, request.url.path)
+    elif not isinstance(error, DragomanError):
         LOG.error("internal error", path=request.url.path, exc_info=error)
         error = InternalError(None, "internal error; see the gateway's log")
     # RFC 9110 requires a response with status 426 to name the protocol to use.

@@ -85,9 +85,10 @@ async def compact_conversation(app: AppContext, sink: ReplySink) -> None:
     """Serve one request for a summary."""
     principal, body = await receive_request(app, sink)
     compaction = await _read(app, principal, parse_body(body))
-    if compacts_natively(compaction.route.backend) and await _compact_natively(
-        sink, principal, compaction
-    ):
+    backend = compaction.route.backend
+    # The endpoint of the backend would receive the items without the changes of transforms.
+    has_endpoint = compacts_natively(backend) and not backend.transforms
+    if has_endpoint and await _compact_natively(sink, principal, compaction):
         return
     buffer = BufferSink(sink.headers, sink.receive, sink.record)
     request = CreateRequest(RESPONSES.path, principal, compaction.request.body, compaction.turn)

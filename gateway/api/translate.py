@@ -31,5 +31,7 @@ class TranslateController(Controller):
         del principal  # Requested only so that the client is authenticated.
         headers = read_headers(request.scope["headers"])
         limit = context.config.server.max_body_bytes
-        result = dry_run.run(await read_body(request.receive, headers, limit))
+        transforms = {backend.name: backend.transforms for backend in context.router.backends}
+        body = await read_body(request.receive, headers, limit)
+        result = dry_run.run(body, transforms)
         return json_response(msgspec.json.encode(result))

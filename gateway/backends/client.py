@@ -21,6 +21,7 @@ from gateway.backends.key_redaction import key_redactor
 from gateway.backends.refused_fields import RefusedFields
 from gateway.backends.transport import SENDING_EVENT
 from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
+from gateway.config.transforms import make_transforms
 from gateway.errors import BackendDisconnectedError, BackendTimeoutError, BackendUnreachableError
 from gateway.http.auth import Principal
 from gateway.http.headers import (
@@ -124,6 +125,7 @@ class BackendClient:
         # changed to fit them. `for_model` returns a client with those of another model.
         self.capabilities: Capabilities = capabilities.for_model()
         self.rewrite = capabilities.rewrites()
+        self.transforms = make_transforms(config.transforms)
         self.timeouts = timeouts
         self._retries = retries
         self._key = key

@@ -24,7 +24,7 @@ class Router:
     """Finds the routes to a model among the backends, in the order of the configuration."""
 
     def __init__(self, backends: Sequence[BackendClient]) -> None:
-        self._backends = backends
+        self.backends = backends
         self._patterns = [_compile_globs(backend.config.served_models) for backend in backends]
         # The number and length of the names are limited, because clients may request any name.
         self._find_cached = lru_cache(maxsize=1024)(self._find)
@@ -41,11 +41,11 @@ class Router:
     def _find(self, model: str) -> tuple[Route, ...]:
         routes = [
             _make_route(backend, model, backend.config.model_aliases.get(model))
-            for backend, pattern in zip(self._backends, self._patterns, strict=True)
+            for backend, pattern in zip(self.backends, self._patterns, strict=True)
             if model in backend.config.model_aliases or pattern.fullmatch(model)
         ]
         routes = routes or [
-            _make_route(backend, model) for backend in self._backends if backend.config.default
+            _make_route(backend, model) for backend in self.backends if backend.config.default
         ]
         if not routes:
             name = model[:_MAX_CACHED_NAME_LENGTH]

@@ -6,6 +6,7 @@ from click import version_option
 from adapters import __version__
 from gateway.cli.check import check_command
 from gateway.cli.diff import diff_command
+from gateway.cli.import_recordings import import_command
 from gateway.cli.key import key_command
 from gateway.cli.replay import replay_command
 from gateway.cli.serve import serve_command
@@ -37,5 +38,6 @@ for _command in (
     check_command,
     diff_command,
     replay_command,
+    import_command,
 ):
     main.add_command(_command)

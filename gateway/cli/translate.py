@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterable
 from itertools import chain
+from typing import Any
 
 import msgspec
 import rich_click as click
@@ -23,6 +24,7 @@ from adapters.profiles import PROFILES
 from adapters.sse import STREAM_PREFIX_BYTES, is_stream
 from gateway.cli.capability_options import read_capabilities, read_profile
 from gateway.cli.jsonl import JsonlTranslator, describe_kind, is_jsonl
+from gateway.cli.transform_option import read_transforms
 from gateway.crypto import RANDOM_IDS
 from gateway.dry_run import Kind, OfflineTranslator, read_request
 from gateway.grammar_check import check_inputs_blocking
@@ -60,6 +62,8 @@ class Options(Struct, frozen=True):
     target: str
     file: str
     capabilities: BackendCapabilities
+    # Transforms, which msgspec accepts only as objects of any type.
+    transforms: tuple[Any, ...]
     policy: Policy
     kind: Kind | None
     status: int | None
@@ -114,6 +118,15 @@ class Options(Struct, frozen=True):
     callback=read_capabilities,
     help="A capability of the backend, for example developer_role=true. Can be repeated.",
 )
+@option(
+    "--transform",
+    "transforms",
+    metavar="PATH[=OPTIONS]",
+    multiple=True,
+    callback=read_transforms,
+    help="A transform of the backend, for example adapters.transforms:RedactText="
+    """'{"patterns": ["secret"]}'. Can be repeated.""",
+)
 @option("--lines", is_flag=True, help="Read JSON Lines, whatever the name of the file.")
 @option("--keep-going", is_flag=True, help="Write an error in place of an invalid line.")
 @option("--indent", is_flag=True, help="Indent the JSON output.")
@@ -158,6 +171,7 @@ def _make_translator(options: Options) -> OfflineTranslator:
         options.target,
         ids=deterministic_ids() if options.deterministic else RANDOM_IDS,
         capabilities=options.capabilities,
+        transforms=options.transforms,
         policy=options.policy,
         status=options.status,
         request=_read_request(options),
@@ -208,6 +222,8 @@ def _translate_stream(translator: OfflineTranslator, chunks: Iterable[bytes]) ->
     end = stream.finish(started=True)
     write_output(end.body)
     print_losses([*stream.losses, *check_inputs_blocking(stream.custom_inputs)])
+    if stream.faults:
+        raise stream.faults[0]
     if end.error is not None and end.error_origin == "gateway":
         raise InvalidReplyError(None, end.error.message)
 

@@ -31,6 +31,7 @@ _TYPE_NAMES: dict[type[inspect.Type], str] = {
     inspect.BoolType: "true or false",
     inspect.StrType: "a string",
     inspect.VarTupleType: "an array",
+    inspect.ListType: "an array",
 }
 
 
@@ -39,7 +40,7 @@ def check_shape(value: object, annotation: object, path: str = "") -> Iterator[s
     match inspect.type_info(annotation), value:
         case inspect.StructType(cls=struct), dict():
             yield from _check_table(cast("Table", value), struct, path)
-        case inspect.VarTupleType(), list():
+        case inspect.VarTupleType() | inspect.ListType(), list():
             for index, element in enumerate(cast("Array", value)):
                 yield from check_shape(
                     element, get_args(annotation)[0], element_path(path, index, element)

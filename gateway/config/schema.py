@@ -49,6 +49,13 @@ KeyDigest = Annotated[
 Url = Annotated[
     str, Meta(pattern="^https?://[^/]+", description="a URL that begins with http:// or https://")
 ]
+ImportPath = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$",
+        description='the path of a class, "package.module:Class"',
+    ),
+]
 StateUrl = Annotated[
     str,
     Meta(
@@ -138,6 +145,14 @@ class ModelConfig(Struct, frozen=True, forbid_unknown_fields=True):
     extra_body: dict[str, object] = {}
 
 
+class TransformConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """A class of the user that changes requests and replies, with its options."""
+
+    use: ImportPath
+    # The fields of the class.
+    options: dict[str, object] = {}
+
+
 class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """How a backend is reached, and which models it serves."""
 
@@ -160,6 +175,8 @@ class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     extra_body: dict[str, object] = {}
     # Whether replies in the backend's own dialect are repaired, instead of forwarded as they are.
     repair: bool = True
+    # In the order in which requests pass them. An import path is a transform without options.
+    transforms: tuple[ImportPath | TransformConfig, ...] = ()
     headers: dict[str, str] = {}
     # The HTTP implementation: our own, or that of httpx, which is always used with a proxy.
     transport: Literal["direct", "httpx"] = "direct"

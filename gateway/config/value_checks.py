@@ -43,6 +43,7 @@ from gateway.config.schema import (
     TracingConfig,
     read_nulls,
 )
+from gateway.config.transforms import check_transforms
 from gateway.crypto import parse_sealing_key
 
 Element = TypeVar("Element", bound=Struct)
@@ -167,6 +168,7 @@ def _check_backend(backend: BackendConfig, path: str) -> Iterator[str]:
             yield from _check_capabilities(model, f"{key_path(path, 'models')}[{index}]")
     yield from _check_api_key(backend.api_key_env, key_path(path, "api_key_env"))
     yield from _check_headers(backend.headers, key_path(path, "headers"))
+    yield from check_transforms(backend.transforms, key_path(path, "transforms"))
     if backend.proxy is not None:
         yield from _check_host(backend.proxy, key_path(path, "proxy"))
     yield from _check_tls(backend.tls, key_path(path, "tls"))

@@ -9,6 +9,7 @@ from litestar.logging.config import LoggingConfig, StructLoggingConfig
 from litestar.serialization import encode_json
 from structlog.typing import FilteringBoundLogger, Processor
 
+from adapters import TransformError
 from adapters.losses import Loss, LossGroup, summarize_losses
 from adapters.wire.error_body import redact_text
 from gateway.config.schema import LogConfig
@@ -49,6 +50,11 @@ def logging_config(settings: LogConfig) -> StructLoggingConfig:
         log_exceptions="never",
         standard_lib_logging_config=standard_library,
     )
+
+
+def log_fault(fault: TransformError, path: str) -> None:
+    """Log the fault of a transform with the traceback of its cause."""
+    LOG.error("transform failed", path=path, error=fault.message, exc_info=fault.__cause__ or fault)
 
 
 class _UpgradeWarningFilter(logging.Filter):

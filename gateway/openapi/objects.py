@@ -186,6 +186,9 @@ class TranslateRequest(ApiModel, forbid_unknown_fields=True):
     profile: Annotated[
         str | None, Meta(description="The profile that lists the capabilities of the backend.")
     ] = None
+    transforms_of: Annotated[
+        str | None, Meta(description="The configured backend whose transforms are applied.")
+    ] = None
     loss_policy: Annotated[
         Policy, Meta(description="Whether losses are reported or the request is rejected.")
     ] = "report"

@@ -284,6 +284,7 @@ def _translation_options(
         redact=backend.redact,
         keep_reply=isinstance(pending.saver, CompletionSaver),
         max_choices=backend.config.max_choices,
+        transforms=backend.transforms,
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters import DragomanError, Loss, RequestBody
+from adapters import DragomanError, Loss, RequestBody, TransformError
 from adapters.chat import CHAT
 from adapters.errors import missing_field
 from adapters.responses import RESPONSES
@@ -34,7 +34,7 @@ from gateway.http.monitor import ExchangeMonitor
 from gateway.http.request_body import ParsedRequest, parse_request, read_body
 from gateway.http.sinks import BufferSink, ReplySink
 from gateway.observability.capture import attributing
-from gateway.observability.logging import LOG
+from gateway.observability.logging import LOG, log_fault
 from gateway.observability.record import ExchangeRecord
 from gateway.pipeline.backend_call import PendingRequest, call_backends
 from gateway.pipeline.persistence import ConnectionSaver, ResponseSaver, Saver, completion_saver
@@ -95,6 +95,8 @@ async def _report_errors(sink: ReplySink, work: Coroutine[None, None, None]) -> 
     try:
         await work
     except DragomanError as error:
+        if isinstance(error, TransformError):
+            log_fault(error, sink.record.path)
         await _send_error(sink, error)
     except asyncio.CancelledError:
         # The grace period of the shutdown is over.

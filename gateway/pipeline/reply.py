@@ -16,7 +16,7 @@ from gateway.grammar_check import check_inputs
 from gateway.http.headers import JSON, STREAM, loss_header
 from gateway.http.monitor import ExchangeMonitor
 from gateway.http.sinks import ReplySink
-from gateway.observability.logging import LOG
+from gateway.observability.logging import LOG, log_fault
 from gateway.observability.record import ExchangeRecord
 from gateway.pipeline.backend_call import Exchange
 from gateway.pipeline.persistence import Saver, save_reply
@@ -174,6 +174,9 @@ async def send_end(
     record.usage = end.usage
     if end.error is not None:
         _note_backend_error(exchange, end.error, record)
+    for fault in reply.faults:
+        log_fault(fault, record.path)
+        record.note_error(fault.code)
     drain = drain and (end.error is None or end.error_origin == "backend")
     if end.streamed and (sink.started or sender.held):
         await sender.write(end.body, final=True)

@@ -18,6 +18,8 @@ from gateway.recording.documents import first_event
 from gateway.recording.format import Body, make_body
 from gateway.recording.recording_diff import NamedRecording, compare_recorded_bodies
 
+# The transports of requests that a client itself sent.
+_TRANSPORTS: Final = ("http", "websocket")
 _PREVIOUS: Final = "previous_response_id"
 # Long prompts take minutes to process.
 _TIMEOUT: Final = httpx.Timeout(600, connect=10)
@@ -60,7 +62,7 @@ def resendable(recordings: Iterable[NamedRecording]) -> list[NamedRecording]:
 def _is_resendable(one: NamedRecording) -> bool:
     exchange, request = one.recording.exchange, one.recording.client_request
     whole = request is not None and not request.omitted_bytes
-    sent_by_client = exchange.client.transport != "summary" and exchange.client.method == "POST"
+    sent_by_client = exchange.client.transport in _TRANSPORTS and exchange.client.method == "POST"
     return whole and sent_by_client and exchange.outcome != "client_disconnected"
 
 

@@ -5,7 +5,7 @@ each simple type, while everything around it has only what is required. A class 
 inside itself.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Literal, NotRequired, Required, Union, cast, get_args, get_origin
@@ -66,6 +66,43 @@ def without(value: Json, path: Path) -> Json:
     return {**copy, str(first): without(removed, tuple(rest))} if rest else copy
 
 
+def replaced(value: Json, path: Path) -> Json:
+    """Return a copy of a value with another value at a path; lists and objects are emptied."""
+    if not path:
+        return _other(value)
+    first, *rest = path
+    if isinstance(value, list):
+        at = int(first)
+        return [*value[:at], replaced(value[at], tuple(rest)), *value[at + 1 :]]
+    assert isinstance(value, dict)
+    return {**value, str(first): replaced(value[str(first)], tuple(rest))}
+
+
+def _other(value: Json) -> Json:
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return f"{value}_2"
+        case list():
+            return []
+        case _:
+            return {}
+
+
+def value_at(value: Json, path: Path) -> Json:
+    """Return the part of a value at a path."""
+    for step in path:
+        if isinstance(value, list):
+            value = value[int(step)]
+        else:
+            assert isinstance(value, dict)
+            value = value[str(step)]
+    return value
+
+
 # Types
 
 
@@ -118,9 +155,15 @@ def simple(hint: object) -> tuple[Json, ...]:
 class Walk:
     """Values of types, with prepared values for fields whose types allow more than makes sense."""
 
-    def __init__(self, prepared: Mapping[str, Json]) -> None:
+    def __init__(
+        self, prepared: Mapping[str, Json], *, complete: bool = False, apart: Collection[str] = ()
+    ) -> None:
         # By the class and the name of a field.
         self._prepared = prepared
+        # Whether the objects around a field have all fields, except those that are listed because
+        # they exclude others. The outermost object always has only its required fields.
+        self._complete = complete
+        self._apart = apart
 
     def minimal(self, hint: object) -> Json:
         """Return a value of a type: the first member of a union, the required fields of a class."""
@@ -139,6 +182,11 @@ class Walk:
         fields = fields_of(owner)
         return {name: self.field(owner, name) for name in fields if name in required_fields(owner)}
 
+    def complete_object(self, owner: type) -> Object:
+        """Return all fields of a class that may be together."""
+        names = [name for name in fields_of(owner) if f"{owner.__name__}.{name}" not in self._apart]
+        return {name: self.field(owner, name) for name in names}
+
     def field(self, owner: type, name: str) -> Json:
         """Return the smallest value of a field."""
         prepared = self._prepared.get(f"{owner.__name__}.{name}")
@@ -148,7 +196,8 @@ class Walk:
         """Yield each field of a class, and those of the objects inside it."""
         if owner in inside:
             return
-        base = self.minimal_object(owner)
+        is_complete = self._complete and inside
+        base = self.complete_object(owner) if is_complete else self.minimal_object(owner)
         for name, hint in fields_of(owner).items():
             prepared = self._prepared.get(f"{owner.__name__}.{name}")
             values = (

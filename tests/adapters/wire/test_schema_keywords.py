@@ -84,7 +84,7 @@ def test_recursive_reference_ends() -> None:
     assert losses == {
         "p.$ref": "changed",
         "p.$defs": "dropped",
-        "p.properties.next.$ref": "dropped",
+        "p.$defs.n.properties.next.$ref": "dropped",
     }
 
 

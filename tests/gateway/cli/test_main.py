@@ -53,6 +53,9 @@ def test_examples_in_the_help_run(
     (tmp_path / "old.json").write_bytes(cli.REQUEST)
     (tmp_path / "new.json").write_bytes(cli.REQUEST)
     (tmp_path / "dragoman.toml").touch()
+    (tmp_path / "cassette.yaml").write_text("interactions: []")
+    (tmp_path / "cassette.json").write_text('{"interactions": []}')
+    (tmp_path / "session.har").write_text('{"log": {"entries": []}}')
     for folder in ("before", "after", "recordings"):
         record(tmp_path / folder / "1")
     monkeypatch.chdir(tmp_path)

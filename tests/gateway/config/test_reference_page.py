@@ -11,7 +11,14 @@ from adapters import DIALECTS, Capabilities
 from adapters.capabilities import GENERIC
 from adapters.profiles import PROFILES
 from gateway.config import load_config
-from gateway.config.schema import BackendConfig, Config, KeyConfig, ModelConfig, TlsConfig
+from gateway.config.schema import (
+    BackendConfig,
+    Config,
+    KeyConfig,
+    ModelConfig,
+    TlsConfig,
+    TransformConfig,
+)
 
 PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
 SECTIONS: dict[str, str] = dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n)+)", PAGE, re.MULTILINE))
@@ -24,6 +31,7 @@ TABLES = {
     "`[[access.keys]]`": KeyConfig,
     "`[[backends]]`": BackendConfig,
     "`[[backends.models]]`": ModelConfig,
+    "`[[backends.transforms]]`": TransformConfig,
     "`[backends.tls]`": TlsConfig,
 }
 OTHER_DEFAULTS = {
