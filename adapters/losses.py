@@ -67,12 +67,17 @@ class LossGroup(Struct, frozen=True):
         )
 
 
+def without_indices(loss: Loss) -> Loss:
+    """Return a loss with `*` in place of the indices in its path."""
+    return replace(loss, path=_INDEX.sub("[*]", loss.path))
+
+
 def summarize_losses(losses: Iterable[Loss]) -> list[LossGroup]:
     """Group equal losses, the gravest first, without those that are only adapted."""
     groups: dict[Loss, list[Loss]] = {}
     for loss in losses:
         if loss.severity != "adapted":
-            groups.setdefault(replace(loss, path=_INDEX.sub("[*]", loss.path)), []).append(loss)
+            groups.setdefault(without_indices(loss), []).append(loss)
     summary = [
         LossGroup(group[0] if len(group) == 1 else general, len(group))
         for general, group in groups.items()

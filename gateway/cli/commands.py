@@ -8,6 +8,7 @@ from gateway.cli.check import check_command
 from gateway.cli.diff import diff_command
 from gateway.cli.import_recordings import import_command
 from gateway.cli.key import key_command
+from gateway.cli.migrate import migrate_command
 from gateway.cli.replay import replay_command
 from gateway.cli.serve import serve_command
 from gateway.cli.translate import translate_command
@@ -39,5 +40,6 @@ for _command in (
     diff_command,
     replay_command,
     import_command,
+    migrate_command,
 ):
     main.add_command(_command)

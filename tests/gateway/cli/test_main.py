@@ -1,5 +1,6 @@
 """The command `dragoman`: its help, `check`, `key`, and the installed command as a process."""
 
+import gzip
 import os
 import re
 import shlex
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from rich_click import Command
+from rich_click import Command, Group
 
 import adapters
 from gateway.cli.commands import main
@@ -36,7 +37,13 @@ def test_check_prints_each_violation_with_its_line() -> None:
     assert result.exit_code == 1
 
 
-COMMANDS: dict[str, Command] = {"dragoman": main, **main.commands}
+_SUBCOMMANDS = {
+    f"{group.name} {name}": command
+    for group in main.commands.values()
+    if isinstance(group, Group)
+    for name, command in group.commands.items()
+}
+COMMANDS: dict[str, Command] = {"dragoman": main, **main.commands, **_SUBCOMMANDS}
 
 
 def exit_code_zero(*_: object) -> int:
@@ -51,6 +58,9 @@ def test_examples_in_the_help_run(
     (tmp_path / "stream.sse").write_bytes(cli.STREAM)
     (tmp_path / "examples.jsonl").write_bytes(cli.EXAMPLE)
     (tmp_path / "old.json").write_bytes(cli.REQUEST)
+    (tmp_path / "data.json").write_bytes(cli.EXAMPLE)
+    (tmp_path / "old.jsonl").write_bytes(cli.EXAMPLE)
+    (tmp_path / "batch.jsonl.gz").write_bytes(gzip.compress(cli.EXAMPLE))
     (tmp_path / "new.json").write_bytes(cli.REQUEST)
     (tmp_path / "dragoman.toml").touch()
     (tmp_path / "cassette.yaml").write_text("interactions: []")

@@ -1,0 +1,1 @@
+"""Migration of legacy `functions` and `function_call`, in stored data."""

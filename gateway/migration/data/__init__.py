@@ -1,0 +1,1 @@
+"""Conversion of stored data: files of requests, replies, training examples and threads."""
