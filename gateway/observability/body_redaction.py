@@ -13,7 +13,7 @@ import msgspec
 from adapters.json_text import DECODE_ERRORS
 from adapters.wire.error_body import REDACTED
 from adapters.wire.json_object import Json
-from gateway.observability.key_formats import KEY_FORMATS
+from gateway.observability.key_formats import replace_keys
 
 # "token" must be at the end of a name, because fields such as `max_tokens` are not secret.
 _SECRET_NAME = re.compile(
@@ -39,10 +39,10 @@ def redact_body(body: bytes) -> str:
 
 def _redact_line(line: str) -> str:
     if not line.startswith(_DATA):
-        return KEY_FORMATS.sub(REDACTED, line)
+        return replace_keys(line, REDACTED)
     event = line[len(_DATA) :].strip()
     redacted = _redact_json(event, _redact_event)
-    return f"{_DATA} {KEY_FORMATS.sub(REDACTED, event) if redacted is None else redacted}"
+    return f"{_DATA} {replace_keys(event, REDACTED) if redacted is None else redacted}"
 
 
 def _redact_json(text: str, redact: Callable[[Json, int], Json]) -> str | None:
@@ -92,6 +92,6 @@ def _redact(value: Json, depth: int) -> Json:
             nested = None
             if depth:
                 nested = _redact_json(value, lambda json, _: _redact(json, depth - 1))
-            return KEY_FORMATS.sub(REDACTED, value) if nested is None else nested
+            return replace_keys(value, REDACTED) if nested is None else nested
         case _:
             return value

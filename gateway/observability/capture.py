@@ -65,6 +65,8 @@ class CapturedCall(Struct):
     status: int | None = None
     reply_headers: RawHeaders = []
     error: str | None = None
+    # Whether the body was read to its end.
+    complete: bool = False
 
 
 class Capture(Struct):

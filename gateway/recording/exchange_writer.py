@@ -112,6 +112,8 @@ class RecordingMaker:
         reads: tuple[tuple[float, int], ...],
     ) -> BackendCall:
         config = self._backends[call.backend]
+        cut = call.status is not None and not call.complete and call.error is None
+        reply = bodies[backend_body("reply", number)]
         model = _model_of(bodies[backend_body("request", number)].data)
         profile, capabilities = _in_force(backend_capabilities(config), model)
         return BackendCall(
@@ -129,7 +131,8 @@ class RecordingMaker:
             reply_headers=_recorded_headers(_read_headers(call.reply_headers)),
             reads=reads,
             error=call.error,
-            violations=_check(config.dialect, bodies[backend_body("reply", number)]),
+            cut=cut,
+            violations=() if cut else _check(config.dialect, reply),
         )
 
 
@@ -137,6 +140,7 @@ def _make_exchange(
     exchange: FinishedExchange, calls: Iterable[BackendCall], reply: Body
 ) -> Exchange:
     capture, dialect = exchange.capture, exchange.dialect or exchange.capture.dialect
+    disconnected = exchange.outcome == "client_disconnected"
     client = Client(
         dialect=dialect,
         transport=capture.transport,
@@ -144,7 +148,7 @@ def _make_exchange(
         headers=_recorded_headers(capture.headers),
         status=exchange.status or None,
         reply_headers=_recorded_headers(_read_headers(capture.reply_headers)),
-        violations=_check(dialect, reply),
+        violations=() if disconnected else _check(dialect, reply),
     )
     time = datetime.fromtimestamp(capture.arrived, UTC).isoformat(timespec="milliseconds")
     first = exchange.first_byte

@@ -108,6 +108,8 @@ class BackendCall(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     reads: tuple[tuple[float, int], ...] = ()
     # Why the response or the rest of its body did not arrive.
     error: str | None = None
+    # Whether the gateway stopped reading before the end of the body.
+    cut: bool = False
     violations: tuple[Violation, ...] = ()
 
 

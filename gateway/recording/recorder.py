@@ -22,7 +22,7 @@ from gateway.recording.writer_process import LENGTH_BYTES, WriterResult, WriterS
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
 # How long a shutdown waits for what is still to be written.
 _SHUTDOWN_SECONDS: Final = 10.0
-_RESTART_SECONDS: Final = 5.0
+_RESTART_SECONDS: Final = 1.0
 # How often recordings that are not written are logged.
 _LOG_SECONDS: Final = 10.0
 # The endpoint counts tokens, and creates no reply.

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -34,6 +34,9 @@ _BLOCK_FIELDS: Final = ("type", "output_index", "content_index", "summary_index"
 _ENCODING: Final = ("utf-8", "surrogateescape")
 # Enough characters to recognize a stream.
 _SNIFFED: Final = 64
+
+# Between texts that are searched together.
+_SEPARATOR: Final = "\0"
 
 Path = tuple[object, ...]
 
@@ -77,12 +80,14 @@ class Redactor:
         Returns None if secrets would remain, or if valid JSON would become invalid.
         """
         text = data.decode(*_ENCODING)
-        groups = _group_texts(text)
+        groups = [*_group_texts(text)]
+        if not self._finder.may_find(_SEPARATOR.join([text, *map(_join, groups)])):
+            return RedactedBody(data, tuple(cuts))
         edits = sorted(chain.from_iterable(map(self._edits, groups)), key=lambda edit: edit.start)
         if edits:
             edits = _merge_token_bytes(text, edits)
         redacted = _apply(text, edits)
-        if self._finder.find(redacted) or (edits and not self._is_clean(text, redacted)):
+        if not self._is_clean(text, redacted):
             return None
         return RedactedBody(redacted.encode(*_ENCODING), _move(cuts, text, edits))
 
@@ -115,9 +120,13 @@ class Redactor:
         return f"[redacted:{self._numbers.setdefault(secret, len(self._numbers) + 1)}]"
 
     def _is_clean(self, text: str, redacted: str) -> bool:
-        """Whether a redacted text has no secret in several parts, and is JSON if it was before."""
-        joined = ("".join(one.value for one in group) for group in _group_texts(redacted))
+        """Whether a redacted text has no secret, and is JSON if it was before."""
+        joined = (redacted, *map(_join, _group_texts(redacted)))
         return not any(map(self._finder.find, joined)) and _is_json(text) <= _is_json(redacted)
+
+
+def _join(group: Iterable[_Text]) -> str:
+    return "".join([one.value for one in group])
 
 
 def _redact_part(
@@ -135,6 +144,10 @@ def _redact_part(
         place = one.end
     pieces.append(value[max(place - start, 0) :])
     return "".join(pieces)
+
+
+def _unquote(text: str) -> str:
+    return cast("str", json.loads(text, strict=False)) if "\\" in text else text[1:-1]
 
 
 def _quote(value: str) -> str:
@@ -175,7 +188,7 @@ def _texts(text: str, offset: int) -> _Keyed:
     try:
         value = _JSON.decode(text)
         paths = [*_walk(value, _block(value))]
-        values = [json.loads(one.group(), strict=False) for one in strings]
+        values = [_unquote(one.group()) for one in strings]
     except (*DECODE_ERRORS, ValueError):
         paths, values = [], []
     if not values:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from adapters.json_text import DECODE_ERRORS
 from gateway.backends.key_redaction import is_placeholder
-from gateway.observability.key_formats import KEY_FORMATS
+from gateway.observability.key_formats import find_keys, may_have_key
 
 # A shorter value may be an ordinary word.
 SHORTEST: Final = 8
@@ -119,6 +119,18 @@ class SecretFinder:
             for spelling in _spellings(secret)
         }
 
+        # Distinct, because several secrets may begin in the same way.
+        self._heads = {spelling[:SHORTEST] for spelling in self._spellings}
+
+    def may_find(self, text: str) -> bool:
+        """Whether there may be an occurrence in any part of a text; faster than a search."""
+        if any(head in text for head in self._heads) or may_have_key(text):
+            return True
+        if "\\" not in text and "%" not in text:
+            return False
+        plain = _ESCAPE.sub(_unescape, text)
+        return any(head in plain for head in self._heads) or may_have_key(plain)
+
     def find(self, text: str) -> list[Occurrence]:
         """Return the occurrences in a text, in order and without overlaps."""
         found = [*self._find_plain(text)]
@@ -132,8 +144,11 @@ class SecretFinder:
             while start >= 0:
                 yield Occurrence(start, start + len(spelling), secret)
                 start = text.find(spelling, start + 1)
-        for match in KEY_FORMATS.finditer(text):
-            yield Occurrence(match.start(), match.end(), match.group())
+            truncated = _truncated(spelling, text)
+            if truncated is not None:
+                yield Occurrence(truncated, len(text), secret)
+        for start, end in find_keys(text):
+            yield Occurrence(start, end, text[start:end])
 
     def _find_escaped(self, text: str) -> list[Occurrence]:
         found = [*self._find_plain(_ESCAPE.sub(_unescape, text))]
@@ -145,10 +160,21 @@ class SecretFinder:
         ]
 
 
+def _truncated(spelling: str, text: str) -> int | None:
+    """Return where the beginning of a secret starts with which a text ends, as if interrupted."""
+    head = spelling[:SHORTEST]
+    start = text.find(head, max(len(text) - len(spelling) + 1, 0))
+    while start >= 0 and not spelling.startswith(text[start:]):
+        start = text.find(head, start + 1)
+    return start if start >= 0 else None
+
+
 def _spellings(secret: str) -> Iterator[str]:
     """Yield the plain text, and the base64 of both alphabets after any number of bytes."""
     yield secret
     data = secret.encode("utf-8", "surrogateescape")
+    # Percent-encoding has the bytes of characters.
+    yield data.decode("latin-1")
     for before, dependent in _BASE64_PREFIXES:
         encoded = b64encode(bytes(before) + data).decode()
         # The last character may depend on the bytes after the secret.

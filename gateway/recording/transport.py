@@ -79,6 +79,9 @@ class _CapturingStream(httpx.AsyncByteStream):
     async def __anext__(self) -> bytes:
         try:
             chunk = await anext(self._chunks)
+        except StopAsyncIteration:
+            self._call.complete = True
+            raise
         except httpx.TransportError as error:
             self._call.error = type(error).__name__
             raise

@@ -119,7 +119,8 @@ def main() -> None:
     # A signal to stop is sent to the gateway, which then closes the input.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    os.nice(_NICENESS)
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
     frames = read_frames(sys.stdin.buffer)
     writer = Writer(msgspec.msgpack.decode(next(frames), type=WriterSettings))
     decoder = msgspec.msgpack.Decoder(FinishedExchange)

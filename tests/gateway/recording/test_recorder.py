@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,10 +23,13 @@ from tests.gateway.gateway_config import (
     backend_tables,
     capability_table,
 )
+from tests.gateway.gateway_process import Gateway
 from tests.gateway.plain_requests import request_body, request_path
 from tests.gateway.scripted_backend import (
+    Gate,
     ScriptedBackend,
     json_reply,
+    stream_reply,
     truncated_reply,
 )
 from tests.gateway.waiting import wait_until
@@ -57,6 +62,9 @@ def recorded(backend: ScriptedBackend, folder: Path) -> Iterator[Harness]:
             )
             + backend_table(
                 address, "one-chat", "chat", capability_table('unsupported_fields = ["n"]')
+            )
+            + backend_table(
+                address, "stop-chat", "chat", capability_table('unsupported_fields = ["stop"]')
             )
             + backend_table(refusing, "down-chat", "chat", "retries.max_retries = 0\n")
             + backend_table(address, "up-chat", "chat", retries).replace("up-chat-*", "down-chat*")
@@ -246,6 +254,20 @@ def test_violations_of_the_backend_are_recorded(recorded: Harness, find: Find) -
     assert recording.exchange.client.violations == ()
 
 
+def test_stream_that_is_cut_at_a_stop_sequence_is_not_checked(
+    recorded: Harness, find: Find
+) -> None:
+    gate = Gate()
+    first, *rest = stream_events("chat", Turn("Hello. Stop here."))
+    model = recorded.enqueue("stop-chat", stream_reply(first, *rest[:-2], gate, rest[-1]))
+    recorded.request("chat", model, streamed=True, stop=["Stop"])
+    gate.open()
+    [recording] = find(model)
+    [call] = recording.exchange.calls
+    assert (call.cut, call.error, call.violations) == (True, None, ())
+    assert data(recording, "backend-reply") == b"".join((first, *rest[:-2]))
+
+
 def test_compressed_replies_are_recorded_decompressed(recorded: Harness, find: Find) -> None:
     reply = reply_body("chat", TURN)
     script = json_reply(gzip.compress(reply), headers={"Content-Encoding": "gzip"})
@@ -329,3 +351,40 @@ def test_processes_share_a_directory_and_finish_before_a_shutdown(
             harness.request("chat", model)
     assert len([*find_recordings(tmp_path / FOLDER)]) == 20
     assert not [path for path in (tmp_path / FOLDER).iterdir() if path.name.startswith(".")]
+
+
+def _writer(gateway: Gateway) -> int:
+    """Return the id of the process that writes the recordings of a gateway."""
+    [children] = [
+        text
+        for file in Path(f"/proc/{gateway.process.pid}/task").glob("*/children")
+        if (text := file.read_text().split())
+    ]
+    [child] = children
+    return int(child)
+
+
+def test_exchanges_do_not_wait_for_a_writer_that_hangs_or_dies(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    def are_written(count: int) -> Callable[[], bool]:
+        return lambda: len([*find_recordings(tmp_path / FOLDER)]) >= count
+
+    with run_harness(backend, RECORDING + backend_tables(backend.address), tmp_path) as harness:
+        model = harness.script_always("chat", TURN)
+        writer = _writer(harness.gateway)
+        os.kill(writer, signal.SIGSTOP)
+        assert [harness.request("chat", model).status for _ in range(5)] == [200] * 5
+        assert not are_written(1)()
+        os.kill(writer, signal.SIGCONT)
+        wait_until(are_written(5))
+        os.kill(writer, signal.SIGKILL)
+        wait_until(lambda: "the process that writes recordings ended" in harness.gateway.log)
+        assert harness.request("chat", model).status == 200
+        wait_until(lambda: _metric(harness, "dropped"))
+
+        def is_recorded_again() -> bool:
+            harness.request("chat", model)
+            return are_written(6)()
+
+        wait_until(is_recorded_again)

@@ -52,7 +52,7 @@ def test_equal_secrets_have_the_same_number_in_all_bodies() -> None:
         b"data: {} \r\n\r\n: comment\n\nid: 3\ndata: [DONE]\n\n",
         b"\xff\xfe no JSON",
         b"",
-        b'{"key":"correct-horse"}',
+        b'{"key":"correct-horse or correct"}',
     ],
 )
 def test_bodies_without_secrets_stay_as_they_are(body: bytes) -> None:
@@ -105,6 +105,19 @@ def test_secret_that_is_split_over_deltas_is_found_in_each_block() -> None:
     stream += chunk(0, "-battery b")
     expected = chunk(0, "a [redacted:1]") + chunk(1, "correct-") + chunk(0, "")
     assert redact(stream) == expected + chunk(1, "horses") + chunk(0, " b")
+
+
+@pytest.mark.parametrize(
+    "text", ["key: correct-horse", "correct-horse-batter", "Y29ycmVjdC1ob3JzZS"]
+)
+def test_secret_that_is_truncated_at_the_end_of_a_text_is_found(text: str) -> None:
+    assert redact(json.dumps([text]).encode()).endswith(b'[redacted:1]"]')
+
+
+def test_characters_beyond_ascii_are_found_in_urls() -> None:
+    secret = "pässwörter-länger"  # noqa: S105 - not a real one
+    text = f"https://x.example/?k={quote(secret)}"
+    assert redact(text.encode(), secret) == b"https://x.example/?k=[redacted:1]"
 
 
 def test_secret_in_tokens_with_probabilities_is_not_left_as_bytes() -> None:
