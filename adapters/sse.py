@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.json import Encoder
 
 from adapters.errors import InvalidReplyError
+from adapters.json_text import is_complete_json
 
 # The limit protects the memory from a backend that never ends its line. Smaller limits have broken
 # streams with large events, such as images (https://github.com/SamSaffron/term-llm/issues/298).
@@ -78,6 +79,14 @@ class Decoder:
         rest = b"".join(self._pieces)
         self._pieces = []
         return [rest.removesuffix(b"\n")] if rest else []
+
+    def take_json(self) -> bytes:
+        """Remove and return a JSON object in place of events; return b"" if there is none."""
+        rest = b"".join(self._pieces).lstrip()
+        if not rest.startswith(b"{") or not is_complete_json(rest):
+            return b""
+        self._pieces = []
+        return rest
 
     def _normalize(self, data: bytes) -> bytes:
         """Return the data with LF as the only line end, without a byte order mark at the start."""

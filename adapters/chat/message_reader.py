@@ -299,7 +299,10 @@ def _read_call(fields: JsonObject, status: Status | None) -> ToolCall:
     inner = custom or fields.nested("function") or fields
     name = inner.string("name") or ""
     arguments = string_or_raw_json(inner.raw("input" if kind == "custom" else "arguments"))
-    call_id = fields.string("id") or ""
+    # Some servers number the calls of their replies.
+    call_id = (
+        (fields.string("id") or "") if status is None else string_or_raw_json(fields.raw("id"))
+    )
     # Ignore `index`, which repeats the position, and `parsed_arguments`, which the openai package
     # for Python adds.
     fields.raw("index")

@@ -23,7 +23,12 @@ from adapters.chat.wire import (
 )
 from adapters.dialect import ReplyContext
 from adapters.errors import InvalidRequestError
-from adapters.ir.normalize import EMPTY_REPLY_REASON, mark_incomplete, normalize_calls
+from adapters.ir.normalize import (
+    EMPTY_REPLY_REASON,
+    UniqueCallIds,
+    mark_incomplete,
+    normalize_calls,
+)
 from adapters.ir.types import (
     Choice,
     Error,
@@ -122,7 +127,7 @@ def _read_typical(body: bytes, losses: Losses) -> Reply | None:
         id=reply.id,
         model=reply.model,
         created=reply.created,
-        choices=(Choice(normalize_calls(items, losses), finish),),
+        choices=(Choice(normalize_calls(items, UniqueCallIds(losses)), finish),),
         usage=usage,
         service_tier=reply.service_tier,
         extras=unread_fields(extra_fields, FAMILY),
@@ -158,7 +163,9 @@ def _read_any(body: bytes, context: ReplyContext) -> Reply:
     if not choices:
         raise InvalidRequestError("choices", "must not be empty")
     choices.sort(key=lambda choice: choice.integer("index") or 0)
-    read = tuple(_read_choice(choice, context) for choice in choices)
+    # Choices may be merged, so ids must be unique in the reply.
+    ids = UniqueCallIds(context.losses)
+    read = tuple(_read_choice(choice, context, ids) for choice in choices)
     reasons = (choice.finish.raw for choice in read if choice.finish is not None)
     failed = next(filter(is_failure, reasons), None)
     return Reply(
@@ -185,7 +192,7 @@ def _read_error(fields: JsonObject) -> Error | None:
     return None
 
 
-def _read_choice(fields: JsonObject, context: ReplyContext) -> Choice:
+def _read_choice(fields: JsonObject, context: ReplyContext, ids: UniqueCallIds) -> Choice:
     # A reply that is repaired keeps the details that the IR lacks.
     details = Losses(None) if context.repairs else context.losses
     finish = read_finish(fields.string("finish_reason"), details)
@@ -195,7 +202,7 @@ def _read_choice(fields: JsonObject, context: ReplyContext) -> Choice:
         items = _fill_empty(items, details)
     items = _with_logprobs(items, fields.nested("logprobs"), details)
     truncated = finish.reason in ("length", "filter")
-    normalized = normalize_calls(mark_incomplete(items) if truncated else items, context.losses)
+    normalized = normalize_calls(mark_incomplete(items) if truncated else items, ids)
     if items and not normalized:
         # The reply consisted of calls without names, which were dropped.
         empty = Message("assistant", status="incomplete" if truncated else "completed")

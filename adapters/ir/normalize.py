@@ -141,23 +141,23 @@ class UniqueCallIds(Struct, eq=False):
         return unique
 
 
-def normalize_calls(items: tuple[Item, ...], losses: Losses) -> tuple[Item, ...]:
+def normalize_calls(items: tuple[Item, ...], ids: UniqueCallIds) -> tuple[Item, ...]:
     """Return items whose calls have a name, a unique id and arguments that can be parsed."""
-    ids = UniqueCallIds(losses)
+    losses = ids.losses
     normalized: list[Item] = []
     for item in items:
         if not isinstance(item, ToolCall):
             normalized.append(item)
         elif item.name:
-            normalized.append(_normalize_call(item, ids, losses))
+            normalized.append(_normalize_call(item, ids))
         else:
             losses.dropped(item.path or "call", MISSING_NAME_REASON, "capability")
     return tuple(normalized)
 
 
-def _normalize_call(call: ToolCall, ids: UniqueCallIds, losses: Losses) -> ToolCall:
+def _normalize_call(call: ToolCall, ids: UniqueCallIds) -> ToolCall:
     if lacks_arguments(call):
-        losses.changed(call_path(call), EMPTY_ARGUMENTS_REASON)
+        ids.losses.changed(call_path(call), EMPTY_ARGUMENTS_REASON)
         call = with_empty_arguments(call)
     return replace(call, call_id=ids.unique(call.call_id, call.name, call.path))
 

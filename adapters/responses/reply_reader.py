@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from adapters.dialect import ReplyContext
 from adapters.errors import InvalidRequestError, missing_field
 from adapters.ir import types as ir
-from adapters.ir.normalize import normalize_calls
+from adapters.ir.normalize import UniqueCallIds, normalize_calls
 from adapters.losses import Losses
 from adapters.responses.item_reader import read_item
 from adapters.responses.wire import (
@@ -78,7 +78,7 @@ def read_reply(body: bytes, context: ReplyContext) -> ir.Reply:
     if not reply.choices:
         return reply
     [choice] = reply.choices
-    items = normalize_calls(choice.items, context.losses)
+    items = normalize_calls(choice.items, UniqueCallIds(context.losses))
     return replace(reply, choices=(replace(choice, items=items),))
 
 

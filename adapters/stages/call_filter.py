@@ -8,7 +8,7 @@ backends make several calls although `parallel_tool_calls` is false: only the fi
 from collections.abc import Callable
 
 from adapters.ir.events import Closed, Delta, Event, Failed, Finished, Opened
-from adapters.ir.normalize import EMPTY_REPLY_REASON, call_path
+from adapters.ir.normalize import EMPTY_REPLY_REASON, call_path, wants_one_choice
 from adapters.ir.types import (
     AllowedToolsChoice,
     Error,
@@ -46,7 +46,8 @@ def call_filters(request: Request, registry: ToolRegistry, losses: Losses) -> li
         case _:
             pass
     if request.parallel_tool_calls is False:
-        stages.append(DisallowedCallFilter(_first_call_rule(), losses))
+        rule = _first_call_rule(merges_choices=wants_one_choice(request))
+        stages.append(DisallowedCallFilter(rule, losses))
     return stages
 
 
@@ -72,14 +73,15 @@ def _identity(named: NamedToolChoice, registry: ToolRegistry) -> ToolIdentity:
     return (named.namespace, named.name) if entry is None else (entry.namespace, entry.name)
 
 
-def _first_call_rule() -> RemovalRule:
-    """Return a rule that keeps the first call of each choice."""
+def _first_call_rule(*, merges_choices: bool) -> RemovalRule:
+    """Return a rule that keeps the first call of each choice of the client's reply."""
     choices_with_calls: set[int] = set()
 
     def rule(_call: ToolCall, choice: int) -> str | None:
-        if choice in choices_with_calls:
+        number = 0 if merges_choices else choice
+        if number in choices_with_calls:
             return _NOT_FIRST
-        choices_with_calls.add(choice)
+        choices_with_calls.add(number)
         return None
 
     return rule

@@ -255,7 +255,8 @@ class RepairedStream(PassedStream):
             return
         rest = self._decoder.rest()
         if rest and rest[0].lstrip().startswith(b"{"):
-            self._write_json_body(rest[0])
+            # An error after the first events.
+            self.write_whole(redact_errors(rest[0], self._redact))
             return
         # Forward an event that lacks only its empty line; any other event was truncated.
         self._forward_blocks([block for block in rest if is_complete(block)], self.unsent)
@@ -291,9 +292,13 @@ class RepairedStream(PassedStream):
             self.last += missing
             self._over = True
 
-    def _write_json_body(self, body: bytes) -> None:
-        """Write a JSON body, which some backends send instead of a stream, as a stream."""
-        frame = Frame(b"", redact_errors(body, self._redact), whole=False)
+    def whole_body(self) -> bytes:
+        """Return a whole reply, which some backends send instead of a stream, and remove it."""
+        return b"" if self._passed or self._held or self._writes else self._decoder.take_json()
+
+    def write_whole(self, body: bytes) -> None:
+        """Write a whole reply as a stream."""
+        frame = Frame(b"", body, whole=False)
         self.last += self._begin_writing()
         self.last += self._write(self._through_stages(self.reader.feed(frame)), frame)
         self.last += self._write(self._through_stages(self.reader.flush()), None)

@@ -124,6 +124,7 @@ def invalid_reply(error: InvalidRequestError) -> InvalidReplyError:
 
 
 _FIRST_ERROR: Final = 400
+_WHOLE_REPLY_REASON: Final = "the backend sent a whole reply; it is sent as a stream"
 # In the names of all fields with calls.
 _CALLS: Final = b"_call"
 
@@ -193,10 +194,7 @@ class ReplyTranslator:
         if not (self.plan.passthrough and self.plan.client_streams):
             self._open_translated()
         elif self._options.repairs_replies:
-            reader_context = replace(self._reader_context, repairs=True)
-            writer = self._open_writer(replace(self._context, repairs=True))
-            stages = self._make_stages()
-            self._stream = RepairedStream(self.plan, reader_context, writer, stages, self.losses)
+            self._open_repaired(self._make_stages(), self.losses)
         else:
             # Do not report the losses of the reader and the writer: bytes are forwarded unchanged.
             context = replace(self._context, losses=Losses(None))
@@ -204,6 +202,13 @@ class ReplyTranslator:
             self._stream = PassedStream(
                 self.plan, reader_context, self._open_writer(context), self._open_recorder()
             )
+
+    def _open_repaired(self, stages: list[Stage], losses: Losses) -> RepairedStream:
+        reader_context = replace(self._reader_context, losses=losses, repairs=True)
+        writer = self._open_writer(replace(self._context, losses=losses, repairs=True))
+        stream = RepairedStream(self.plan, reader_context, writer, stages, losses)
+        self._stream = stream
+        return stream
 
     def _open_recorder(self) -> ReasoningCapture | None:
         """Return the stage that records the reasoning of a reply that is forwarded unchanged."""
@@ -296,15 +301,21 @@ class ReplyTranslator:
 
         `started` is true if the client's stream has begun: then its status cannot change.
         """
-        if self._stream is not None:
-            self._stream.flush()
-            return self._stream_end(self._stream, started=started)
+        stream = self._stream
+        if isinstance(stream, RepairedStream) and (whole := stream.whole_body()):
+            whole = redact_errors(whole, self._options.redact)
+            return self._streamed_end(whole, started=started)
+        if stream is not None:
+            stream.flush()
+            return self._stream_end(stream, started=started)
         body = b"".join(self._body).removeprefix(BYTE_ORDER_MARK)
         if self._status >= _FIRST_ERROR:
             return http_error_end(self._status, body, self.plan)
         body = redact_errors(body, self._options.redact)
         if self.plan.passthrough and not self.plan.client_streams:
             return self._passed_end(body)
+        if self.plan.passthrough and self._options.repairs_replies:
+            return self._streamed_end(body, started=started)
         return self._translated_end(body)
 
     def fail(self, error: Error, *, started: bool = False) -> ReplyEnd:
@@ -412,6 +423,19 @@ class ReplyTranslator:
         if not options.repairs_replies and may_have_reasoning(body):
             self._record_reasoning(body)
         return ReplyEnd(written, usage=usage, client_reply=reply, reasoning=self.reasoning)
+
+    def _streamed_end(self, body: bytes, *, started: bool) -> ReplyEnd:
+        """Send a whole reply in the client's dialect as a stream, with all of its fields."""
+        whole = self._passed_end(body)
+        if whole.error is None:
+            body = whole.body
+            self.losses.changed("stream", _WHOLE_REPLY_REASON)
+        elif not started:
+            return whole
+        # What had to be repaired was reported.
+        stream = self._open_repaired([], Losses(None))
+        stream.write_whole(body)
+        return replace(self._stream_end(stream, started=True), usage=whole.usage)
 
     def _record_reasoning(self, body: bytes) -> None:
         """Record the reasoning of a whole reply that is forwarded unchanged."""

@@ -59,7 +59,16 @@ def test_only_the_first_call_is_kept(client: str, backend: str) -> None:
 def test_each_choice_may_have_its_call() -> None:
     calls = tuple(ToolCall(call_id, "f", status="completed") for call_id in CALLS)
     choice = Choice(calls, Finish("calls", "tool_calls"))
-    (stage,) = call_filters(Request(parallel_tool_calls=False), ToolRegistry(), Losses(None))
+    request = Request(parallel_tool_calls=False, choices=2)
+    (stage,) = call_filters(request, ToolRegistry(), Losses(None))
     kept = stage.reply(Reply(choices=(choice, choice)))
     first = replace(choice, items=choice.items[:1])
     assert kept.choices == (first, first)
+
+
+def test_choices_that_are_merged_have_one_call() -> None:
+    (stage,) = call_filters(Request(parallel_tool_calls=False), ToolRegistry(), Losses(None))
+    calls = (ToolCall(call_id, "f", status="completed") for call_id in CALLS)
+    choices = [Choice((call,), Finish("calls", "tool_calls")) for call in calls]
+    kept = stage.reply(Reply(choices=tuple(choices)))
+    assert [len(choice.items) for choice in kept.choices] == [1, *(0 for _ in choices[1:])]
