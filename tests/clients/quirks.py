@@ -201,6 +201,8 @@ def _add_chunk_without_choices(payloads: list[JsonObject]) -> list[JsonObject]:
 
 def _add_nulls(payload: JsonObject) -> None:
     """Send a role in each chunk, and null in each field without a value."""
+    for function in _functions(payload):
+        function.setdefault("name", None)
     for message in _messages(payload):
         message["role"] = "assistant"
         for name in NULL_FIELDS:
@@ -211,6 +213,9 @@ def _add_nulls(payload: JsonObject) -> None:
     for call in _calls(payload):
         if "call_id" in call:
             call |= {"namespace": None, "status": None}
+        else:
+            call.setdefault("id", None)
+            call.setdefault("type", None)
     if str(payload.get("type")).endswith(".delta"):
         payload.setdefault("logprobs", None)
 
