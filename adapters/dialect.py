@@ -268,6 +268,8 @@ class ReplyContext(Struct, frozen=True):
     # Whether reasoning is written in the message field in which it was received, because the
     # backend has the client's dialect.
     keeps_reasoning_field: bool = False
+    # The ids of the calls in the history, which calls of the reply must not have.
+    call_ids: frozenset[str] = frozenset()
     # Whether the backend and the client have the same dialect, and frames are repaired: the reader
     # returns a verdict on each frame, and the writer writes only what the reader does not pass.
     repairs: bool = False
@@ -309,7 +311,8 @@ class Dialect:
     # Where a conversation contains reasoning: in items, which may be encrypted, or in a field of an
     # assistant message.
     reasoning: Literal["items", "message_field"]
-    has_call_ids: bool
+    # The field of an output with the id of its call; None if calls have no ids.
+    call_id_field: str | None
     # Whether its servers may know only the request fields from before tools.
     predates_tools: bool
     # Whether its servers usually accept `allowed_tools` as a tool choice.
@@ -352,6 +355,11 @@ class Dialect:
     )
     # Its paths in the losses of requests, if these include fields of items and tools.
     loss_names: Mapping[str, str] | None = None
+
+    @property
+    def has_call_ids(self) -> bool:
+        """Whether calls have ids."""
+        return self.call_id_field is not None
 
 
 # Paths in errors

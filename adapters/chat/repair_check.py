@@ -64,8 +64,8 @@ class ChunkCheck:
         # The choice and the index of the call that are being checked.
         self._number = 0
         self._call = 0
-        # The ids of all calls.
-        self._ids: set[str] = set()
+        # The ids of all calls, and of those in the history.
+        self._ids = {*context.call_ids}
         # Whether a chunk that differs only in its text would have the same verdict.
         self.repeatable = False
         self._invalid = False

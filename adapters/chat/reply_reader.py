@@ -54,7 +54,7 @@ from adapters.wire.malformed_values import read_tolerantly
 
 def read_reply(body: bytes, context: ReplyContext) -> Reply:
     """Read a complete reply."""
-    typical = _read_typical(body, context.losses)
+    typical = _read_typical(body, context)
     if typical is not None:
         return typical
     return read_tolerantly(
@@ -104,7 +104,7 @@ class _TypicalReply(Struct, gc=False, forbid_unknown_fields=True):
 _TYPICAL = Decoder(_TypicalReply)
 
 
-def _read_typical(body: bytes, losses: Losses) -> Reply | None:
+def _read_typical(body: bytes, context: ReplyContext) -> Reply | None:
     """Read a reply of one complete choice with text or calls; None if it has another form.
 
     The result is that of `_read_any`. This saves 18 to 23 % of the CPU time of translating such a
@@ -117,6 +117,7 @@ def _read_typical(body: bytes, losses: Losses) -> Reply | None:
         return None
     fingerprint = reply.system_fingerprint
     choice = reply.choices[0]
+    ids = UniqueCallIds(context.losses, context.call_ids)
     items = _typical_items(choice.message)
     # `Raw` values were not decoded, so they may contain invalid UTF-8.
     if not items or not (bytes(reply.usage) + bytes(fingerprint)).isascii():
@@ -127,7 +128,7 @@ def _read_typical(body: bytes, losses: Losses) -> Reply | None:
         id=reply.id,
         model=reply.model,
         created=reply.created,
-        choices=(Choice(normalize_calls(items, UniqueCallIds(losses)), finish),),
+        choices=(Choice(normalize_calls(items, ids), finish),),
         usage=usage,
         service_tier=reply.service_tier,
         extras=unread_fields(extra_fields, FAMILY),
@@ -164,7 +165,7 @@ def _read_any(body: bytes, context: ReplyContext) -> Reply:
         raise InvalidRequestError("choices", "must not be empty")
     choices.sort(key=lambda choice: choice.integer("index") or 0)
     # Choices may be merged, so ids must be unique in the reply.
-    ids = UniqueCallIds(context.losses)
+    ids = UniqueCallIds(context.losses, context.call_ids)
     read = tuple(_read_choice(choice, context, ids) for choice in choices)
     reasons = (choice.finish.raw for choice in read if choice.finish is not None)
     failed = next(filter(is_failure, reasons), None)

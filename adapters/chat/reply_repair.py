@@ -15,7 +15,6 @@ from adapters.chat.wire import CallDelta, Chunk, ChunkChoice, FunctionDelta, Mes
 from adapters.dialect import ReplyContext
 from adapters.ir.normalize import wants_one_choice
 from adapters.json_text import DECODE_ERRORS
-from adapters.losses import Losses
 from adapters.wire.json_object import MISSING, NULL, JsonObject, string_or_raw_json
 
 # A whole reply has the fields of a chunk, with `message` in place of `delta`.
@@ -68,7 +67,7 @@ class _Reply(Struct, gc=False):
 _TYPICAL = Decoder(_Reply)
 
 
-def _is_typical(body: bytes, style: CallStyle) -> bool:
+def _is_typical(body: bytes, style: CallStyle, used_ids: frozenset[str]) -> bool:
     """Whether a reply is a valid one of the usual form; others are checked by `_ReplyCheck`.
 
     This takes a third of the time.
@@ -85,6 +84,7 @@ def _is_typical(body: bytes, style: CallStyle) -> bool:
         and choice.finish_reason != "stop"
         and all(call.function.arguments.strip() for call in calls)
         and (len(calls) == 1 or len({call.id for call in calls}) == len(calls))
+        and not (used_ids and any(call.id in used_ids for call in calls))
     )
 
 
@@ -109,13 +109,15 @@ _CONTENTS = Decoder(_Contents)
 class _ReplyCheck:
     """Checks one reply, and reports what has to be changed, unless its reader reports it."""
 
-    def __init__(self, losses: Losses, style: CallStyle, has_content: Sequence[bool]) -> None:
-        self._losses = losses
+    def __init__(
+        self, context: ReplyContext, style: CallStyle, has_content: Sequence[bool]
+    ) -> None:
+        self._losses = context.losses
         self._style: CallStyle = style
         # Whether the message of each choice has the field `content`, which may be null.
         self._has_content = has_content
-        # The ids of all calls.
-        self._ids: set[str | int] = set()
+        # The ids of all calls, and of those in the history.
+        self._ids: set[str | int] = {*context.call_ids}
         # Whether the current choice is truncated, so that its calls may have no arguments.
         self._truncated = False
         self.passes = True
@@ -202,7 +204,7 @@ class _ReplyCheck:
 
 def check_reply(body: bytes, context: ReplyContext, style: CallStyle = "tools") -> bool:
     """Whether a client of the same dialect can receive a whole reply as it is."""
-    if _is_typical(body, style):
+    if _is_typical(body, style, context.call_ids):
         return True
     try:
         reply = _REPLY.decode(body)
@@ -211,7 +213,7 @@ def check_reply(body: bytes, context: ReplyContext, style: CallStyle = "tools") 
         return False
     messages = (choice.message or _Content() for choice in _CONTENTS.decode(body).choices or ())
     has_content = [bool(message.content) for message in messages]
-    check = _ReplyCheck(context.losses, style, has_content)
+    check = _ReplyCheck(context, style, has_content)
     check.check(reply, context.request.choices or 1)
     return check.passes
 

@@ -135,7 +135,7 @@ class StreamReader(BaseStreamReader):
         self._check = ChunkCheck(context, style) if context.repairs else None
         self._declared = declared_names(context.request.tools)
         # Shared by all choices, because they may be merged, so ids must be unique in the reply.
-        self._unique_ids = UniqueCallIds(context.losses)
+        self._unique_ids = UniqueCallIds(context.losses, context.call_ids)
         self._expected_choices = context.request.choices or 1
         self._started = False
         self._ended = False

@@ -122,11 +122,15 @@ def has_truncated_arguments(call: ToolCall) -> bool:
     return call.kind == "function" and not is_complete_json(call.arguments)
 
 
-class UniqueCallIds(Struct, eq=False):
-    """Makes the call ids of a reply unique: clients fail at two calls with the same id."""
+class UniqueCallIds:
+    """Makes call ids unique: clients fail at two calls with the same id.
 
-    losses: Losses
-    _used: set[str] = set()
+    Some servers use the same ids in each reply, so the ids in the history are in use too.
+    """
+
+    def __init__(self, losses: Losses, in_history: frozenset[str] = frozenset()) -> None:
+        self.losses = losses
+        self._used = set(in_history)
 
     def unique(self, call_id: str, name: str, path: str = "") -> str:
         """Return the id, with a number if it is already in use."""

@@ -148,6 +148,7 @@ class ReplyTranslator:
             self.losses,
             options.reply_options,
             options.response_overrides,
+            call_ids=plan.call_ids,
             keeps_reasoning_field=options.client is options.backend and options.transforms_replies,
         )
         request = plan.request

@@ -18,6 +18,7 @@ from adapters.ir.types import (
     ItemReference,
     Request,
     Tool,
+    ToolCall,
 )
 from adapters.losses import Loss, Losses, Policy
 from adapters.reasoning.policy import REMOVED_REASONING_REASON, ReasoningPolicy
@@ -25,7 +26,7 @@ from adapters.reasoning.sealed import Sealer
 from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
 from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, ToolRegistry, emulate_tools
 from adapters.transforms.apply import Transforms, begin_exchange, transform_request
-from adapters.translation.call_ids import call_id_rule
+from adapters.translation.call_ids import call_id_rule, find_call_ids
 from adapters.translation.emulated_fields import without_choices, without_stop
 from adapters.translation.fit import (
     describe_format,
@@ -158,6 +159,8 @@ class ReplyPlan(Struct, frozen=True):
     backend_streams: bool
     # Whether the bytes of the reply are forwarded unchanged.
     passthrough: bool
+    # The ids of the calls in the history.
+    call_ids: frozenset[str] = frozenset()
     # How often the request is sent; each reply is one choice if it is more than once.
     requests: int = 1
 
@@ -411,6 +414,7 @@ def _plan_translated(
         client_streams,
         backend_streams,
         passthrough=same and _replies_pass(options, request, emulated.registry),
+        call_ids=frozenset(item.call_id for item in request.items if isinstance(item, ToolCall)),
         requests=(request.choices or 1) if options.repeats(request) else 1,
     )
 
@@ -435,8 +439,12 @@ def _pass_request(
         changes |= missing_fields(body.fields, options.capabilities.extra_body, added)
         losses += tuple(added)
     written = body.encode(**changes)
-    plan = plan_reply(options, request, streams=streams)
-    return BackendRequest(written, losses, replace(plan, reasoning=read.reasoning))
+    plan = replace(
+        plan_reply(options, request, streams=streams),
+        reasoning=read.reasoning,
+        call_ids=find_call_ids(body, options.client),
+    )
+    return BackendRequest(written, losses, plan)
 
 
 def _read_for_reply(body: RequestBody, options: TranslationOptions, *, streams: bool) -> Request:
