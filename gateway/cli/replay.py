@@ -51,6 +51,7 @@ class Options(Struct, frozen=True):
     # A multiple of the recorded pace; None to send everything at once.
     pace: float | None
     cut: int | None
+    raw: bool
     against: str | None
     api_key_env: str | None
     concurrency: int
@@ -85,6 +86,11 @@ def _read_pace(_context: click.Context, _parameter: click.Parameter, text: str) 
     help="instant, recorded, or a multiple of the recorded pace such as 2 (default: instant).",
 )
 @option("--cut", type=click.IntRange(0), metavar="N", help="Break each stream off after N events.")
+@option(
+    "--raw",
+    is_flag=True,
+    help="Send the bytes of the backend to clients of its dialect, whatever its capabilities.",
+)
 @option(
     "--against",
     metavar="URL",
@@ -123,8 +129,8 @@ def _check_options(options: Options) -> None:
         if options.api_key_env is not None:
             raise click.UsageError("--api-key-env requires --against.")
         return
-    for name in ("pace", "cut"):
-        if getattr(options, name) is not None:
+    for name in ("pace", "cut", "raw"):
+        if getattr(options, name) not in (None, False):
             raise click.UsageError(f"--{name} cannot be used with --against.")
 
 
@@ -153,14 +159,15 @@ def _serve(replies: Sequence[RecordedReply], options: Options) -> int:
     )
     from gateway.server.run import run_server  # noqa: PLC0415
 
+    backends = replay_backends(replies, raw=options.raw)
     config = Config(
         server=ServerConfig(host=options.host, port=options.port),
         state=StateConfig(url=MEMORY_URL),
-        backends=replay_backends(replies),
+        backends=tuple(backend.config for backend in backends),
     )
     noun = "reply" if len(replies) == 1 else "replies"
     echo(f"{len(replies)} recorded {noun} in {options.folder}")
-    return run_server(config, ReplayTransport(replies, speed=options.pace, cut=options.cut))
+    return run_server(config, ReplayTransport(backends, speed=options.pace, cut=options.cut))
 
 
 # Sending requests again

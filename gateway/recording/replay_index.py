@@ -28,6 +28,9 @@ class RecordedReply(Struct, frozen=True):
     name: str
     dialect: Dialect
     request: RequestMeaning
+    # What the backend supports, as it was configured.
+    profile: str | None
+    capabilities: dict[str, object]
     # The client's name of the model, and the backend's.
     client_model: str
     model: str
@@ -96,6 +99,8 @@ def _make_reply(
         name,
         dialect,
         meaning,
+        call.profile,
+        call.capabilities,
         client_model,
         model if isinstance(model, str) else "",
         call.status,
@@ -118,23 +123,12 @@ class ReplayIndex:
         # How often a request with these recorded replies was received, by their indices.
         self._received: dict[tuple[int, ...], int] = {}
 
-    def find(self, body: bytes, dialect: Dialect) -> "RecordedReply | Mismatch":
-        """Return the reply of a request, or the recorded request that is nearest to it."""
-        meaning = read_meaning(body, dialect)
-        compared = [compare_requests(reply.request, meaning) for reply in self._replies]
-        matches = [
-            (one.minor, index)
-            for index, (reply, one) in enumerate(zip(self._replies, compared, strict=True))
-            if reply.dialect is dialect and not one.differences
-        ]
+    def find(self, request: RequestMeaning) -> RecordedReply | None:
+        """Return the reply to send now; None if no recorded request has the same meaning."""
+        compared = [compare_requests(reply.request, request) for reply in self._replies]
+        matches = [(one.minor, index) for index, one in enumerate(compared) if not one.differences]
         if not matches:
-            # The nearest request may be in another dialect, because its meaning is the same.
-            mismatches = [
-                Mismatch(reply, one.differences)
-                for reply, one in zip(self._replies, compared, strict=True)
-                if one.differences
-            ]
-            return min(mismatches, key=Mismatch.distance, default=Mismatch(None, []))
+            return None
         fewest = min(minor for minor, _ in matches)
         found = tuple(index for minor, index in matches if minor == fewest)
         received = self._received[found] = self._received.get(found, 0) + 1
@@ -142,15 +136,24 @@ class ReplayIndex:
 
 
 class Mismatch(Struct, frozen=True):
-    """A request that matches no recording."""
+    """The recorded request that is nearest to another one."""
 
-    # None if there is none to compare with.
-    nearest: RecordedReply | None
+    name: str
     differences: list[Difference]
 
     def distance(self) -> float:
         """Return how different the requests are: the number of differences, then their size."""
         return sum(2 - _similarity(one) for one in self.differences)
+
+
+def find_nearest(replies: Iterable[RecordedReply], request: RequestMeaning) -> Mismatch | None:
+    """Return the recorded request that is nearest to one without a match.
+
+    Their dialects may differ, because the meaning does not depend on it.
+    """
+    compared = ((reply.name, compare_requests(reply.request, request)) for reply in replies)
+    mismatches = (Mismatch(name, one.differences) for name, one in compared if one.differences)
+    return min(mismatches, key=Mismatch.distance, default=None)
 
 
 def _similarity(difference: Difference) -> float:

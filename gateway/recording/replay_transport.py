@@ -2,24 +2,28 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from glob import escape
 from http import HTTPStatus
+from itertools import chain
 from typing import Final
 
 import httpx
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
-from adapters import DIALECTS, Dialect, DragomanError, parse_body
+from adapters import Dialect
 from adapters.ir.types import Error
 from gateway.config.schema import BackendConfig, RetryConfig
 from gateway.http.headers import drop_hop_by_hop
 from gateway.recording.diff_output import describe_differences
-from gateway.recording.replay_index import Mismatch, RecordedReply, ReplayIndex
+from gateway.recording.replay_index import Mismatch, RecordedReply, ReplayIndex, find_nearest
+from gateway.recording.request_meaning import read_meaning
 
 # The differences that the error for an unknown request contains.
 _MAX_DIFFERENCES: Final = 5
-# Each backend has a host of its own, because two dialects may have the same path.
+# Each backend has a host of its own, because they have the same paths.
 _HOST_SUFFIX: Final = ".recordings.invalid"
 # The end of an event, and whether the event has data.
 _EVENT: Final = re.compile(rb"(?:[^\r\n]+(?:\r\n|\r|\n))+(?:\r\n|\r|\n)")
@@ -29,27 +33,48 @@ _CONTENT_TYPES: Final = {".sse": "text/event-stream", ".json": "application/json
 _BODY_HEADERS: Final = ("content-length", "content-encoding")
 
 
-def replay_backends(replies: Sequence[RecordedReply]) -> tuple[BackendConfig, ...]:
-    """Return the configuration of one backend for each dialect; the first one has all models."""
-    names = list(dict.fromkeys(reply.dialect.name for reply in replies))
-    return tuple(_backend(name, replies, default=name == names[0]) for name in names)
+class ReplayBackend(Struct, frozen=True):
+    """A backend of a replay: all recorded replies of one dialect with the same capabilities."""
+
+    config: BackendConfig
+    dialect: Dialect
+    replies: list[RecordedReply]
 
 
-def _backend(name: str, replies: Sequence[RecordedReply], *, default: bool) -> BackendConfig:
-    own = [reply for reply in replies if reply.dialect.name == name and reply.model]
+def replay_backends(replies: Iterable[RecordedReply], *, raw: bool) -> list[ReplayBackend]:
+    """Return the backends of a replay; the first one has all models that were not recorded.
+
+    With `raw`, the recorded capabilities are not used.
+    """
+    groups: dict[bytes, list[RecordedReply]] = {}
+    for reply in replies:
+        plain = replace(reply, profile=None, capabilities={}) if raw else reply
+        key = plain.dialect.name, plain.profile, plain.capabilities
+        groups.setdefault(msgspec.json.encode(key), []).append(plain)
+    return [
+        ReplayBackend(_configure(number, group), group[0].dialect, group)
+        for number, group in enumerate(groups.values(), start=1)
+    ]
+
+
+def _configure(number: int, replies: Sequence[RecordedReply]) -> BackendConfig:
+    first = replies[0]
+    suffix = "" if number == 1 else f"-{number}"
     return BackendConfig(
-        f"recorded-{name}",
-        f"http://{name}{_HOST_SUFFIX}/v1",
-        name,
+        f"recorded-{first.dialect.name}{suffix}",
+        f"http://{number}{_HOST_SUFFIX}/v1",
+        first.dialect.name,
         # Escaped, because the names are patterns here.
-        models=tuple(dict.fromkeys(escape(reply.model) for reply in own)),
+        models=tuple(dict.fromkeys(escape(reply.model) for reply in replies if reply.model)),
         model_aliases={
             reply.client_model: reply.model
-            for reply in own
-            if reply.client_model not in ("", reply.model)
+            for reply in replies
+            if reply.model and reply.client_model not in ("", reply.model)
         },
-        default=default,
-        # A replay sends what was recorded.
+        default=number == 1,
+        profile=first.profile,
+        capabilities=first.capabilities,
+        # A client of the same dialect receives the recorded bytes.
         repair=False,
         retries=RetryConfig(max_retries=0),
     )
@@ -64,32 +89,37 @@ class ReplayTransport(httpx.AsyncBaseTransport):
 
     def __init__(
         self,
-        replies: Sequence[RecordedReply],
+        backends: Sequence[ReplayBackend],
         *,
         speed: float | None = None,
         cut: int | None = None,
     ) -> None:
-        self._replies = replies
-        self._index = ReplayIndex(replies)
+        self._backends = backends
+        self._indices = [ReplayIndex(backend.replies) for backend in backends]
         self._speed = speed
         self._cut = cut
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send the recorded reply to a request, or an error that names what differs."""
-        dialect = DIALECTS[request.url.host.removesuffix(_HOST_SUFFIX)]
+        place = int(request.url.host.removesuffix(_HOST_SUFFIX)) - 1
+        dialect = self._backends[place].dialect
         path = request.url.path.rstrip("/")
         if request.method == "GET" and path.endswith("/models"):
             return self._list_models()
         if request.method != "POST" or not path.endswith(dialect.path):
             message = f"a replay does not support {request.method} {request.url.path}"
             return _error(dialect, message, "unknown_url")
-        body = await request.aread()
-        found = self._index.find(body, dialect)
-        if isinstance(found, RecordedReply):
+        meaning = read_meaning(await request.aread(), dialect)
+        found = self._indices[place].find(meaning)
+        if found is not None:
             return self._send(found)
-        if self._has_other_backend(dialect, _model_of(body)):
+        if self._has_other_backend(place, meaning.value.get("model")):
             raise httpx.ConnectError("no recording matches; the next backend may have one")
-        return _error(dialect, describe_mismatch(found), "no_matching_recording")
+        nearest = find_nearest(self._all_replies(), meaning)
+        return _error(dialect, describe_mismatch(nearest), "no_matching_recording")
+
+    def _all_replies(self) -> Iterator[RecordedReply]:
+        return chain.from_iterable(backend.replies for backend in self._backends)
 
     def _send(self, reply: RecordedReply) -> httpx.Response:
         if reply.status is None:
@@ -101,36 +131,28 @@ class ReplayTransport(httpx.AsyncBaseTransport):
         stream = ReplayStream(reply, speed=self._speed, cut=self._cut)
         return httpx.Response(reply.status, headers=headers, stream=stream)
 
-    def _has_other_backend(self, dialect: Dialect, model: str) -> bool:
-        """Whether the gateway tries a backend of another dialect for a model after this one."""
-        own = [reply for reply in self._replies if reply.dialect is dialect]
-        names = {reply.client_model for reply in own if reply.model == model} | {model}
-        order = list(dict.fromkeys(reply.dialect.name for reply in self._replies))
+    def _has_other_backend(self, place: int, model: object) -> bool:
+        """Whether the gateway calls another backend if this one does not have a model."""
+        own, later = self._backends[place], self._backends[place + 1 :]
+        names = {reply.client_model for reply in own.replies if reply.model == model} | {model}
         return any(
-            order.index(reply.dialect.name) > order.index(dialect.name)
-            and not names.isdisjoint((reply.client_model, reply.model))
-            for reply in self._replies
+            not names.isdisjoint((reply.client_model, reply.model))
+            for backend in later
+            for reply in backend.replies
         )
 
     def _list_models(self) -> httpx.Response:
-        names = dict.fromkeys(reply.client_model or reply.model for reply in self._replies)
+        names = dict.fromkeys(reply.client_model or reply.model for reply in self._all_replies())
         models = [{"id": name, "object": "model", "created": 0, "owned_by": ""} for name in names]
         return _whole(HTTPStatus.OK, msgspec.json.encode({"object": "list", "data": models}))
 
 
-def _model_of(body: bytes) -> str:
-    try:
-        return parse_body(body).model or ""
-    except DragomanError:
-        return ""
-
-
-def describe_mismatch(found: Mismatch) -> str:
+def describe_mismatch(nearest: Mismatch | None) -> str:
     """Return an error message with the differences from the nearest recording."""
-    if found.nearest is None:
+    if nearest is None:
         return "no recording matches this request"
-    shown = describe_differences(found.differences, _MAX_DIFFERENCES)
-    return f"no recording matches this request; {found.nearest.name} is the nearest: {shown}"
+    shown = describe_differences(nearest.differences, _MAX_DIFFERENCES)
+    return f"no recording matches this request; {nearest.name} is the nearest: {shown}"
 
 
 def _error(dialect: Dialect, message: str, code: str) -> httpx.Response:

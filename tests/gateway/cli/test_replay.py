@@ -101,6 +101,7 @@ def test_unreachable_server_exits_with_2(folder: Path) -> None:
         ("--against http://h/v1 --api-key-env UNSET_KEY", "UNSET_KEY is not set or empty."),
         ("--api-key-env PATH", "--api-key-env requires --against."),
         ("--against http://h/v1 --cut 3", "--cut cannot be used with --against."),
+        ("--against http://h/v1 --raw", "--raw cannot be used with --against."),
         ("--against http://h/v1 --pace 2", "--pace cannot be used with --against."),
     ],
 )

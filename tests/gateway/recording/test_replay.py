@@ -152,6 +152,21 @@ def test_async_clients_receive_recorded_replies(replay: Gateway) -> None:
     assert [chat_reply(one).turn for one in asyncio.run(receive())] == [CALLING, CALLING]
 
 
+TEXT_CALL = '<tool_call>{"name": "weather", "arguments": {"city":"Oslo"}}</tool_call>'
+
+
+def test_recorded_capabilities_are_used_unless_replies_are_raw(tmp_path: Path) -> None:
+    capabilities = {"text_calls": ["hermes"]}
+    record(tmp_path / "1", turn=Turn(TEXT_CALL), capabilities=capabilities)
+    record(tmp_path / "2", turn=Turn("Plain."), request=question("Without capabilities?"))
+    with replaying(tmp_path) as gateway:
+        for client in DIALECTS:
+            assert ask(gateway, question_in(client)).calls[0].name == "weather"
+            assert ask(gateway, question_in(client, "Without capabilities?")) == Turn("Plain.")
+    with replaying(tmp_path, "--raw") as gateway:
+        assert ask(gateway, question_in("chat")) == Turn(TEXT_CALL)
+
+
 def test_cut_stream_ends_with_an_error_after_its_events(tmp_path: Path) -> None:
     record(tmp_path / "1", turn=LONG, streamed=True)
     with replaying(tmp_path, "--cut", "3") as gateway:
