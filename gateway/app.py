@@ -26,6 +26,7 @@ from gateway.context import AppContext
 from gateway.crypto import RANDOM_IDS, SealingKeys, new_sealing_key, parse_sealing_key
 from gateway.demo.transport import DemoTransport
 from gateway.http.auth import Authenticator
+from gateway.http.headers import deprecation_headers
 from gateway.http.paths import rewrite_paths
 from gateway.observability.logging import (
     LOG,
@@ -76,6 +77,7 @@ def create_app(config: Config, transport: httpx.AsyncBaseTransport | None = None
         record_exchange=_exchange_recorder(config, tracer, recorder),
         tracer=tracer,
         capture_limit=_capture_limit(config),
+        legacy_headers=deprecation_headers(config.legacy),
     )
     handlers: list[ControllerRouterHandler] = [*route_handlers(context)]
     schemas = SchemaPlugin()

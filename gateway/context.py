@@ -9,6 +9,7 @@ from gateway.backends.routing import Router
 from gateway.config.schema import Config
 from gateway.crypto import SealingKeys
 from gateway.http.auth import Authenticator, Principal
+from gateway.http.headers import Headers
 from gateway.http.sinks import ReplySink
 from gateway.observability.record import ExchangeRecord
 from gateway.store import Store
@@ -41,6 +42,8 @@ class AppContext:
     tracer: "Tracer | None"
     # The limit for each body that is kept for the log or a recording; 0 to keep none.
     capture_limit: int
+    # The headers of replies to legacy clients.
+    legacy_headers: Headers
     store: Store = field(init=False)
     turns: TurnService = field(init=False)
     # Encrypts data that clients carry from one request to the next.

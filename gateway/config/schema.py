@@ -3,6 +3,7 @@
 Times are in seconds. A timeout of 0 means no limit.
 """
 
+from datetime import date
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -49,6 +50,7 @@ KeyDigest = Annotated[
 Url = Annotated[
     str, Meta(pattern="^https?://[^/]+", description="a URL that begins with http:// or https://")
 ]
+Date = Annotated[date, Meta(description="a date such as 2027-06-30, without quotes")]
 ImportPath = Annotated[
     str,
     Meta(
@@ -233,6 +235,17 @@ class RecordingConfig(Struct, frozen=True, forbid_unknown_fields=True):
     skip_store_false: bool = False
 
 
+class LegacyConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """Headers that announce the end of legacy functions to the clients that use them."""
+
+    # Since when they are deprecated, in the header `deprecation`.
+    deprecation: Date | None = None
+    # When they will stop working, in the header `sunset`.
+    sunset: Date | None = None
+    # A page for people, in the header `link`.
+    link: Url | None = None
+
+
 class SealingConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Encryption of data that clients carry, such as a model's reasoning."""
 
@@ -275,6 +288,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     metrics: MetricsConfig = MetricsConfig()
     tracing: TracingConfig = TracingConfig()
     recording: RecordingConfig = RecordingConfig()
+    legacy: LegacyConfig = LegacyConfig()
     sealing: SealingConfig = SealingConfig()
     state: StateConfig = StateConfig()
     background: BackgroundConfig = BackgroundConfig()

@@ -5,10 +5,13 @@ for the gateway are not.
 """
 
 from collections.abc import Iterable
+from datetime import UTC, date, datetime, time
+from email.utils import format_datetime
 from secrets import token_hex
 
 from adapters import Loss
 from adapters.losses import LossGroup, summarize_losses
+from gateway.config.schema import LegacyConfig
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -52,6 +55,22 @@ STREAM = [
     (b"x-accel-buffering", b"no"),
 ]
 JSON = [(b"content-type", b"application/json")]
+
+
+def deprecation_headers(config: LegacyConfig) -> Headers:
+    """Return the headers of RFC 9745 and RFC 8594 for the replies to legacy clients."""
+    headers: list[tuple[str, str]] = []
+    if config.deprecation is not None:
+        headers.append(("deprecation", f"@{int(_midnight(config.deprecation).timestamp())}"))
+    if config.sunset is not None:
+        headers.append(("sunset", format_datetime(_midnight(config.sunset), usegmt=True)))
+    if config.link is not None:
+        headers.append(("link", f'<{config.link}>; rel="deprecation"; type="text/html"'))
+    return [(name.encode(), value.encode()) for name, value in headers]
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
 
 
 def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Where a reply goes: an HTTP client, or a buffer for requests that the gateway makes itself."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from litestar.types import Receive, Send
 
@@ -17,6 +17,9 @@ from gateway.observability.capture import (
     is_unstored,
 )
 from gateway.observability.record import ExchangeRecord
+
+# A limit for logged user agents, which clients choose freely.
+_MAX_USER_AGENT: Final = 200
 
 
 class ReplySink(ABC):
@@ -48,6 +51,9 @@ class ReplySink(ABC):
         self.dialect = dialect
         # Whether the status was sent, so that it can no longer change.
         self.started = False
+        # Headers of the reply, whether it succeeds or fails.
+        self.reply_headers: Headers = []
+        record.user_agent = headers.get("user-agent", "")[:_MAX_USER_AGENT]
 
     def capture(self, limit: int) -> Capture:
         """Keep the bodies of the exchange, each up to a limit; return the capture of the record."""
@@ -78,6 +84,8 @@ class ReplySink(ABC):
         """Send the status and the headers."""
         record = self.record
         self.started = True
+        if self.reply_headers:
+            headers = [*headers, *self.reply_headers]
         record.status = status
         if record.time_to_first_byte is None:
             record.time_to_first_byte = record.elapsed()

@@ -131,6 +131,7 @@ def _fields(record: ExchangeRecord, losses: Iterable[Loss | LossGroup]) -> dict[
         "output_tokens": None if usage is None else usage.output_tokens,
         "losses": [_redact(record, str(loss)) for loss in losses],
         "key_name": record.key_name,
+        "user_agent": record.user_agent,
         "request_id": record.request_id,
         "path": record.path,
     }

@@ -1,7 +1,7 @@
 """Prometheus metrics of exchanges, in addition to those of Litestar's plugin.
 
-Values that clients choose freely, such as the model, are no labels, so the number of time series is
-limited.
+Values that clients choose freely, such as the model, are no labels, or only a limited number of
+them, so that the number of time series is limited.
 """
 
 from functools import cache
@@ -9,6 +9,7 @@ from functools import cache
 from litestar.plugins.prometheus import PrometheusConfig, PrometheusController
 from prometheus_client import Counter, Histogram
 
+from adapters.legacy import LEGACY
 from gateway.observability.record import ExchangeRecord, Outcome
 
 _ROUTE_LABELS = ("client_dialect", "backend_dialect", "backend")
@@ -46,6 +47,16 @@ _REFUSED_FIELDS = Counter(
     "Fields that a backend refused, and that are left out for the model for an hour",
     ("backend", "field"),
 )
+
+_LEGACY_REQUESTS = Counter(
+    "dragoman_legacy_requests_total",
+    "Requests of legacy clients, by the name of their key and by model",
+    ("key", "model"),
+)
+# Further models of legacy clients are counted as one.
+_MAX_LEGACY_MODELS = 100
+_OTHER_MODELS = "other"
+_legacy_models: set[str] = set()
 
 _RECORDINGS = Counter(
     "dragoman_recordings_total",
@@ -106,10 +117,19 @@ def record_metrics(record: ExchangeRecord) -> None:
         input_tokens, output_tokens = _tokens(record.backend)
         input_tokens.inc(max(record.usage.input_tokens, 0))
         output_tokens.inc(max(record.usage.output_tokens, 0))
+    if record.client_dialect == LEGACY.name:
+        _LEGACY_REQUESTS.labels(record.key_name or "", _legacy_model(record.model)).inc()
     for name in record.refused_fields:
         _REFUSED_FIELDS.labels(record.backend, name).inc()
     for loss in record.losses:
         _LOSSES.labels(*route[:2], loss.action, loss.severity).inc()
+
+
+def _legacy_model(model: str) -> str:
+    """Return the label of a model, so that a client cannot create series without end."""
+    if len(_legacy_models) < _MAX_LEGACY_MODELS:
+        _legacy_models.add(model)
+    return model if model in _legacy_models else _OTHER_MODELS
 
 
 def count_recording(outcome: str) -> None:

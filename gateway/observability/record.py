@@ -24,6 +24,7 @@ class ExchangeRecord:
     model: str = ""
     # The name of the client's key for the gateway.
     key_name: str | None = None
+    user_agent: str = ""
     stream: bool = False
     status: int = 0
     # Independent of the status, because a reply may fail after its status was sent.

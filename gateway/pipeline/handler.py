@@ -179,6 +179,8 @@ async def _prepare(app: AppContext, given: CreateRequest, sink: ReplySink) -> Pe
         turn = await app.turns.begin(principal, request, given.cache)
     request = request if turn is None else turn.request
     record.client_dialect, record.model = request.dialect.name, request.model[:_MAX_LOGGED_MODEL]
+    if request.dialect.predates_tools:
+        sink.reply_headers = app.legacy_headers
     if not request.model:
         raise missing_field("model")
     routes = app.router.find(request.model)

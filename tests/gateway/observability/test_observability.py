@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 from typing import cast
 
+import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from gateway.crypto import api_key_digest
 from gateway.pytest_plugin.scripted_backend import ScriptedBackend, json_reply
 from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.conftest import Harness, run_harness
@@ -31,7 +33,7 @@ def test_new_names_in_the_changelog_are_those_of_the_code() -> None:
 def test_exchange_is_logged_on_one_line(harness: Harness) -> None:
     model = harness.enqueue("chat", json_reply(REPLY, headers={"x-request-id": "req_7"}))
     body = {"model": model, "input": "hi", "truncation": "auto"}
-    response = harness.post(body, "/responses")
+    response = harness.post(body, "/responses", {"user-agent": "test/1 " + "x" * 300})
     assert response.headers["x-request-id"] == "req_7"
     line: JsonObject = json.loads(log_line_naming(harness.gateway, model))
     time_to_first_byte, duration = line.pop("time_to_first_byte_ms"), line.pop("duration_ms")
@@ -53,6 +55,7 @@ def test_exchange_is_logged_on_one_line(harness: Harness) -> None:
         "input_tokens": 7,
         "output_tokens": 5,
         "key_name": None,
+        "user_agent": "test/1 " + "x" * 193,
         "request_id": "req_7",
         "path": "/responses",
         "event": "request",
@@ -74,6 +77,46 @@ def test_exchanges_are_counted(harness: Harness) -> None:
     assert "dragoman_http_requests_total{" in metrics
     # A value that clients choose is no label.
     assert model not in metrics
+
+
+def test_legacy_requests_are_counted_by_key_and_model(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    keys = f'[[access.keys]]\nname = "shop"\nsha256 = "{api_key_digest("secret")}"\n'
+    headers = {"authorization": "Bearer secret"}
+    with run_harness(
+        backend, keys + backend_table(backend.address, "any", "chat"), tmp_path
+    ) as one:
+        models = [one.enqueue("any", json_reply(REPLY)) for _ in range(102)]
+        for model in models:
+            assert one.request("legacy", model, headers).status == 200
+        modern = one.enqueue("any", json_reply(REPLY))
+        one.request("chat", modern, headers)
+        log_line_naming(one.gateway, modern)
+        metrics = send(one.gateway, "GET", "/metrics").body.decode()
+    counted = re.findall(r'dragoman_legacy_requests_total\{key="shop",model="(.*)"\} (.*)', metrics)
+    # Models are chosen by clients, so the number of series is limited.
+    assert dict(counted) == dict.fromkeys(models[:100], "1.0") | {"other": "2.0"}
+
+
+@pytest.mark.parametrize("status", [200, 429])
+def test_replies_to_legacy_clients_announce_the_end(
+    status: int, backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    config = "[legacy]\ndeprecation = 2027-01-31\nsunset = 2027-12-31\n"
+    config += 'link = "https://example.org/tools"\n' + backend_table(backend.address, "any", "chat")
+    with run_harness(backend, config, tmp_path) as harness:
+        model = harness.enqueue("any", json_reply(REPLY, status=status))
+        legacy = harness.request("legacy", model)
+        modern = harness.request("chat", harness.enqueue("any", json_reply(REPLY, status=status)))
+    assert legacy.status == modern.status == status
+    expected = {
+        "deprecation": "@1801353600",
+        "sunset": "Fri, 31 Dec 2027 00:00:00 GMT",
+        "link": '<https://example.org/tools>; rel="deprecation"; type="text/html"',
+    }
+    assert expected.items() <= legacy.headers.items()
+    assert not expected.keys() & modern.headers.keys()
 
 
 def test_trace_continues_from_client_to_backend(backend: ScriptedBackend, tmp_path: Path) -> None:
