@@ -3,6 +3,7 @@
 python -m tests.losses_page
 """
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,13 @@ from msgspec import Struct
 from typing_extensions import get_type_hints
 
 from adapters import DIALECTS
+from tests.adapters.laws.unreported import (
+    DEFAULTS,
+    NOT_RECEIVED,
+    NOT_SENT,
+    NOT_SENT_TO_LEGACY,
+    REPEATED_FIELDS,
+)
 from tests.judges.fields import request_types
 
 ROOT = Path(__file__).parent.parent
@@ -38,6 +46,19 @@ them.
 The page describes the translation library. The gateway also stores responses, and therefore accepts
 `previous_response_id`, `conversation`, `background` and item references in front of every backend.
 """
+UNREPORTED = """
+## Fields that are left out without a loss
+
+A test deletes each field of OpenAI's specification in turn. What is sent or the losses must change,
+except for these fields of requests (`input`), replies and streams:
+
+| field | reason |
+|---|---|
+"""
+DEFAULTS_HEAD = "Some servers have no fields for these values, which mean the same as no value:"
+REPEATED = (
+    "Chat and legacy clients do not receive the fields of a response that repeat its request:"
+)
 SECTION = """
 ## {client} clients
 
@@ -64,7 +85,23 @@ class Row(Struct, frozen=True):
 def page() -> str:
     known = {name for params in request_types() for name in get_type_hints(params)}
     sections = (section(client, known) for client in DIALECTS)
-    return HEAD + "".join(sections)
+    return HEAD + "".join(sections) + unreported_section()
+
+
+def unreported_section() -> str:
+    """Return the section of fields that are left out without a loss."""
+    legacy = {f"{path} (legacy)": reason for path, reason in NOT_SENT_TO_LEGACY.items()}
+    paths = {**NOT_SENT, **legacy, **NOT_RECEIVED}
+    rows = (f"| `{path}` | {reason} |\n" for path, reason in sorted(paths.items()))
+    defaults = ", ".join(
+        f"`{name}: {json.dumps(value)}`" for name, values in DEFAULTS.items() for value in values
+    )
+    repeated = ", ".join(f"`{name}`" for name in sorted(REPEATED_FIELDS))
+    return (
+        UNREPORTED
+        + "".join(rows)
+        + f"\n{DEFAULTS_HEAD}\n\n{defaults}.\n\n{REPEATED}\n\n{repeated}.\n"
+    )
 
 
 def section(client: str, known: set[str]) -> str:

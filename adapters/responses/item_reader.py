@@ -36,7 +36,7 @@ _TYPES_BY_FIELD = {
 # Fields that only Responses has, and how to report each one when it is dropped.
 _RESPONSES_ONLY_FIELDS = {
     "caller": DropPolicy(None),
-    "created_by": DropPolicy(None),
+    "created_by": DropPolicy("adapted"),
     "execution": DropPolicy(None),
     # Telemetry of Codex, which no model receives.
     "internal_chat_message_metadata_passthrough": DropPolicy("adapted"),

@@ -44,7 +44,6 @@ _REPEATED_FIELDS = frozenset(
         "prompt_cache_key",
         "prompt_cache_options",
         "prompt_cache_retention",
-        "prompt_cache_diagnostics",
         "reasoning",
         "safety_identifier",
         "store",
