@@ -5,7 +5,7 @@ import json
 import re
 import string
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from urllib.parse import quote, unquote
 
 import pytest
@@ -17,7 +17,7 @@ from gateway.config.schema import BackendConfig
 from gateway.observability.capture import Capture, CapturedBody, CapturedCall
 from gateway.recording.exchange_writer import FinishedExchange, RecordingMaker
 from gateway.recording.format import Recording, recording_files, recording_name
-from gateway.recording.redaction import Redactor
+from gateway.recording.redaction import RedactedBody, Redactor
 from tests.gateway.backend_replies import Call, Turn, reply_body, stream_events
 
 SECRET = "correct-horse-battery"  # noqa: S105 - not a real one
@@ -147,6 +147,15 @@ def test_body_whose_secret_cannot_be_replaced_is_left_out() -> None:
 def test_placeholders_and_short_values_are_not_redacted(secret: str) -> None:
     body = b'{"a":"%s"}' % secret.removeprefix("sk-").encode()
     assert redact(body, secret) == body
+
+
+def test_many_secrets_are_redacted_in_linear_time() -> None:
+    """Searching the whole body again for each of them would take hours."""
+    event = b'data: {"delta":"correct-horse-battery"}\n\n'
+    cuts = [*accumulate([len(event)] * 20_000)]
+    redacted = Redactor((SECRET,)).redact(event * 20_000, cuts)
+    shown = b'data: {"delta":"[redacted:1]"}\n\n'
+    assert redacted == RedactedBody(shown * 20_000, (*accumulate([len(shown)] * 20_000),))
 
 
 # Every form
