@@ -147,7 +147,10 @@ class Losses:
         first = match.group() if match else ""
         if path[len(first) : len(first) + 1] == "[":
             return self._path_in_list(path)
-        return names.get(first, first) + path[len(first) :]
+        known = path
+        while known not in names and known != first:
+            known = known.rpartition(".")[0]
+        return names.get(known, known) + path[len(known) :]
 
     def _path_in_list(self, path: str) -> str:
         """Translate a path with an index after its first field."""
