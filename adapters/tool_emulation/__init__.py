@@ -28,7 +28,7 @@ from adapters.tool_emulation.downgrade import CallDowngrader, HistoryEmulator
 from adapters.tool_emulation.registry import BackendToolSupport, ToolRegistry, is_valid_name
 from adapters.tool_emulation.restore import CallRestorer, CustomInput
 from adapters.tool_emulation.tool_choice import emulate_tool_choice
-from adapters.tool_emulation.wrapped_values import takes_other_values
+from adapters.tool_emulation.wrapped_values import USUAL_STARTS, takes_other_values
 
 __all__ = [
     "BackendToolSupport",
@@ -83,7 +83,12 @@ def _plain_functions(request: Request, backend: BackendToolSupport) -> frozenset
         [
             tool.name
             for tool in request.tools
-            if isinstance(tool, FunctionTool) and not tool.extras and not takes_other_values(tool)
+            if isinstance(tool, FunctionTool)
+            and not tool.extras
+            and (
+                bytes(tool.parameters or b"").startswith(USUAL_STARTS)
+                or not takes_other_values(tool)
+            )
         ]
     )
     names_no_tool = isinstance(request.tool_choice, ToolChoiceMode | None)

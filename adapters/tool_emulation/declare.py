@@ -1,6 +1,5 @@
 """Declaration of the tools of a request in the kinds that its backend supports."""
 
-from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -19,6 +18,7 @@ from adapters.ir.types import (
     ToolCall,
 )
 from adapters.losses import Losses
+from adapters.tool_emulation.backend_names import BackendNames
 from adapters.tool_emulation.builtin_tools import (
     CALL_KINDS,
     builtin_as_function,
@@ -35,12 +35,9 @@ from adapters.tool_emulation.registry import (
     ToolIdentity,
     ToolRegistry,
     call_kind,
-    distinct_name,
     is_for_programs_only,
     is_valid_name,
-    qualified_name,
     read_namespace,
-    tool_identities,
     without_child_field,
 )
 from adapters.tool_emulation.tool_choice import requires_call, tools_named_by_choice
@@ -61,8 +58,6 @@ from adapters.tool_emulation.wrapped_values import WRAPPED, takes_other_values, 
 from adapters.wire.json_object import read_fields
 
 ToolWithPath = tuple[Tool, str]
-# The kind, namespace and name by which a client knows a tool.
-_Owner = tuple[CallKind, str | None, str]
 
 
 class Declaration(Struct, frozen=True):
@@ -88,7 +83,9 @@ def declare_tools(
     itself finds in the items, because the backend may call them too.
     """
     items = items_with_tools(request)
-    declarations = _DeclarationReader(client_family, backend, losses).read(request, items)
+    names = BackendNames(request, client_family, backend.max_name_length, losses)
+    reader = _DeclarationReader(names, client_family, backend, losses)
+    declarations = reader.read(request, items)
     declarations = _without_duplicates(declarations, losses)
     selected = _select_deferred(request, declarations, backend, losses)
     tools = [(one.tool, one.path) for one in selected if one.tool is not None]
@@ -101,14 +98,17 @@ def declare_tools(
 class _DeclarationReader:
     """Reads the tools of a request."""
 
-    def __init__(self, client_family: Family, backend: BackendToolSupport, losses: Losses) -> None:
+    def __init__(
+        self,
+        names: BackendNames,
+        client_family: Family,
+        backend: BackendToolSupport,
+        losses: Losses,
+    ) -> None:
+        self._names = names
         self._client_family = client_family
         self._backend = backend
         self._losses = losses
-        # The tools that have a name for the backend, by this name.
-        self._owners: dict[str, _Owner] = {}
-        # The names that several tools of the `tools` field would have.
-        self._contested: frozenset[str] = frozenset()
 
     @cached_property
     def _supports_search(self) -> bool:
@@ -121,11 +121,6 @@ class _DeclarationReader:
     def read(self, request: Request, items: list[ToolsItem]) -> list[Declaration]:
         """Return the declarations of the `tools` field, then those from items of the history."""
         declarations: list[Declaration] = []
-        for tool in request.tools:
-            # A tool keeps a name that is its own.
-            if isinstance(tool, FunctionTool | CustomTool):
-                self._owners.setdefault(tool.name, (call_kind(tool), None, tool.name))
-        self._contested = self._find_contested(request)
         for tool, path in request.tools_with_paths():
             typical = self._read_typical(tool, path)
             declarations += self._read(tool, path) if typical is None else (typical,)
@@ -134,20 +129,6 @@ class _DeclarationReader:
                 replace(one, from_history=True, deferred=False) for one in self._read(tool, path)
             ]
         return declarations
-
-    def _find_contested(self, request: Request) -> frozenset[str]:
-        """Return the names that several tools would have.
-
-        None of these tools gets such a name, because their order may change.
-        """
-        limit = self._backend.max_name_length
-        identities = {
-            identity
-            for tool, path in request.tools_with_paths()
-            for identity in tool_identities(tool, path)
-        }
-        names = Counter(qualified_name(*identity, limit) for identity in identities)
-        return frozenset(name for name, count in names.items() if count > 1)
 
     def _read_typical(self, tool: Tool, path: str) -> Declaration | None:
         """Return the declaration of a function without changes, as most are; None for other tools.
@@ -191,7 +172,7 @@ class _DeclarationReader:
         if not self._supports_search:
             offered = _without_extra(offered, DEFER_LOADING)
         prefix = None if namespace is None else namespace.name
-        name = self._backend_name((call_kind(tool), prefix, tool.name), path)
+        name = self._names.name((call_kind(tool), prefix, tool.name), path)
         described = offered if namespace is None else namespace.describe(offered)
         declared, kind = self._convert(described, name, path)
         is_wrapped = takes_other_values(tool)
@@ -199,23 +180,6 @@ class _DeclarationReader:
             call_kind(tool), tool.name, prefix, tool, path, kind, name, is_wrapped=is_wrapped
         )
         yield Declaration(declared, path, entry, deferred=deferred)
-
-    def _backend_name(self, tool: _Owner, path: str) -> str:
-        """Return a name for the backend that no other tool has."""
-        _, namespace, own_name = tool
-        limit = self._backend.max_name_length
-        plain = name = qualified_name(namespace, own_name, limit)
-        if plain in self._contested and self._owners.get(plain) != tool:
-            name = distinct_name(plain, tool, limit)
-        while self._owners.setdefault(name, tool) != tool:
-            name = distinct_name(name, tool, limit)
-        if name != plain:
-            reason = f"several tools would be named {plain}; sent as {name}"
-            self._losses.changed(f"{path}.name", reason, "adapted")
-        elif name != own_name and namespace is None:
-            reason = f"the backend rejects this name; sent as {name}"
-            self._losses.changed(f"{path}.name", reason, "adapted")
-        return name
 
     def _without_callers(self, tool: NamedTool, path: str) -> NamedTool | None:
         """Return a tool with `allowed_callers` only if supported; None if it is not callable."""
@@ -250,7 +214,9 @@ class _DeclarationReader:
         return custom_tool_as_function(renamed, strict=self._backend.strict), "function"
 
     def _read_namespace(self, tool: HostedTool, path: str) -> Iterator[Declaration]:
-        namespace = read_namespace(tool, path, self._client_family)
+        namespace = self._names.namespace(path)
+        if namespace is None:
+            namespace = read_namespace(tool, path, self._client_family)
         supports = self._backend.supports
         if supports(tool) and all(supports(child) for child, _ in namespace.tools):
             yield Declaration(self._with_loaded_tools(tool, namespace), path)
@@ -285,7 +251,7 @@ class _DeclarationReader:
             return Declaration(tool, path, RegisteredTool(kind, kind, None, tool, path, kind, kind))
         reason = f"{tool.kind} tools are not supported; declared as a function"
         self._losses.changed(path, reason, "adapted")
-        name = self._backend_name((kind, None, kind), path)
+        name = self._names.name((kind, None, kind), path)
         entry = RegisteredTool(kind, kind, None, tool, path, "function", name)
         return Declaration(replace(function, name=name), path, entry)
 

@@ -5,6 +5,7 @@ Servers reject a function whose schema is not that of an object
 value of this property the arguments of the call that the client receives.
 """
 
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -17,6 +18,11 @@ from adapters.json_text import DECODE_ERRORS, is_complete_json
 # The reason of a loss.
 WRAPPED: Final = "not the schema of an object; sent as that of the property `value`"
 
+# The usual beginnings of a schema, which show without decoding that it is that of an object.
+USUAL_STARTS: Final = (b'{"type":"object"', b'{"type": "object"')
+
+# The results for longer schemas are not kept in memory.
+_MAX_CACHED_BYTES: Final = 4096
 _FIELD: Final = "value"
 # References are resolved from the root of the schema, where the definitions stay.
 _DEFINITIONS: Final = ("$defs", "definitions")
@@ -46,8 +52,16 @@ def takes_other_values(tool: Tool) -> bool:
     if not isinstance(tool, FunctionTool) or tool.parameters is None:
         return False
     schema = bytes(tool.parameters)
-    # The usual beginning, and a reference that cannot be moved.
-    if schema.startswith(b'{"type":"object"') or b'"#"' in schema:
+    if schema.startswith(USUAL_STARTS):
+        return False
+    # Agents send the same tools with every request.
+    check = _has_other_root_cached if len(schema) <= _MAX_CACHED_BYTES else _has_other_root
+    return check(schema)
+
+
+def _has_other_root(schema: bytes) -> bool:
+    if b'"#"' in schema:
+        # A reference to the root cannot be moved.
         return False
     try:
         root = _ROOT.decode(schema)
@@ -57,6 +71,9 @@ def takes_other_values(tool: Tool) -> bool:
     if root.type:
         return not _is_object(root) and bytes(root.type) != b"null"
     return not all(map(_is_object, (*root.any_of, *root.one_of)))
+
+
+_has_other_root_cached = lru_cache(maxsize=512)(_has_other_root)
 
 
 def _is_object(branch: _Branch) -> bool:
