@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from msgspec import Struct, ValidationError
+from msgspec import Raw, Struct, ValidationError
 from msgspec.json import Decoder
 
 from adapters.capabilities import Capabilities
@@ -287,6 +287,11 @@ def keeps_none(
     return written
 
 
+def no_call_ids(_items: Raw) -> frozenset[str]:
+    """Return no ids of calls."""
+    return frozenset()
+
+
 def matches_any(_body: RequestBody) -> bool:
     """Whether a request is in the only dialect of its endpoint; always true."""
     return True
@@ -311,8 +316,7 @@ class Dialect:
     # Where a conversation contains reasoning: in items, which may be encrypted, or in a field of an
     # assistant message.
     reasoning: Literal["items", "message_field"]
-    # The field of an output with the id of its call; None if calls have no ids.
-    call_id_field: str | None
+    has_call_ids: bool
     # Whether its servers may know only the request fields from before tools.
     predates_tools: bool
     # Whether its servers usually accept `allowed_tools` as a tool choice.
@@ -348,6 +352,8 @@ class Dialect:
     # Whether a client of the same dialect can receive a whole reply as it is; what cannot be is
     # reported. And the fields of such a reply that the IR lacks, added to the reply as written.
     check_reply: Callable[[bytes, ReplyContext], bool] = passes_any
+    # The ids of the calls with an output in the items of a request.
+    find_call_ids: Callable[[Raw], frozenset[str]] = no_call_ids
     # The request fields on which the repair of a whole reply depends.
     reply_fields: frozenset[str] = frozenset()
     keep_reply_fields: Callable[[bytes, dict[str, object], ReplyContext], dict[str, object]] = (
@@ -355,11 +361,6 @@ class Dialect:
     )
     # Its paths in the losses of requests, if these include fields of items and tools.
     loss_names: Mapping[str, str] | None = None
-
-    @property
-    def has_call_ids(self) -> bool:
-        """Whether calls have ids."""
-        return self.call_id_field is not None
 
 
 # Paths in errors

@@ -2,6 +2,7 @@
 
 from adapters.chat.conformance import check_stream
 from adapters.chat.parts import write_reasoning
+from adapters.chat.repair_check import find_call_ids
 from adapters.chat.reply_reader import read_reply
 from adapters.chat.reply_repair import check_reply, keep_reply_fields
 from adapters.chat.reply_writer import write_reply
@@ -30,7 +31,7 @@ CHAT = Dialect(
     names=NAMES,
     reply_names=REPLY_NAMES,
     unsupported_fields=UNSUPPORTED_FIELDS,
-    call_id_field="tool_call_id",
+    has_call_ids=True,
     predates_tools=False,
     has_allowed_tools=False,
     nests_tools=True,
@@ -52,6 +53,7 @@ CHAT = Dialect(
     check_stream=check_stream,
     write_reasoning=write_reasoning,
     repairs=True,
+    find_call_ids=find_call_ids,
     reply_fields=frozenset(("n", "parallel_tool_calls", "tool_choice", "function_call")),
     check_reply=check_reply,
     keep_reply_fields=keep_reply_fields,

@@ -6,15 +6,17 @@ no client.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
+from msgspec.json import Decoder
 
 from adapters.chat.tool_calls import ToolCallAssembler, name_and_fragment
 from adapters.chat.wire import CallDelta, Chunk, ChunkChoice, FunctionDelta, MessageDelta
 from adapters.dialect import ReplyContext, Verdict
 from adapters.ir.events import Event
-from adapters.json_text import is_complete_json
+from adapters.json_text import DECODE_ERRORS, is_complete_json
 from adapters.wire.json_object import is_present, string_or_raw_json
 
 CallStyle = Literal["tools", "functions"]
@@ -23,6 +25,22 @@ CallStyle = Literal["tools", "functions"]
 TRUNCATED_REASONS = ("length", "content_filter")
 # The finish reason of a choice with calls.
 CALL_REASONS: dict[CallStyle, str] = {"tools": "tool_calls", "functions": "function_call"}
+
+
+class _Output(Struct, gc=False):
+    tool_call_id: str | None = None
+
+
+_OUTPUTS = Decoder(list[_Output])
+
+
+def find_call_ids(messages: Raw) -> frozenset[str]:
+    """Return the ids of the calls with an output in the messages of a request."""
+    if b"tool_call_id" in bytes(messages):
+        with suppress(*DECODE_ERRORS):
+            outputs = _OUTPUTS.decode(messages)
+            return frozenset([one.tool_call_id for one in outputs if one.tool_call_id])
+    return frozenset()
 
 
 class _Choice(Struct, eq=False):

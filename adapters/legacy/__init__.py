@@ -13,6 +13,7 @@ from adapters.chat.reply_repair import check_reply
 from adapters.chat.request_reader import is_legacy
 from adapters.chat.stream_reader import StreamReader
 from adapters.chat.wire import LOSS_NAMES
+from adapters.dialect import no_call_ids
 from adapters.legacy.reply_writer import write_reply, write_stream
 from adapters.legacy.request_writer import NAMES, supports_tool, write_request
 
@@ -22,12 +23,13 @@ LEGACY = replace(
     matches=is_legacy,
     names=NAMES,
     loss_names=LOSS_NAMES | NAMES,
-    call_id_field=None,
+    has_call_ids=False,
     predates_tools=True,
     nests_tools=False,
     has_strict=False,
     supports_tool=supports_tool,
     call_kinds=frozenset(("function",)),
+    find_call_ids=no_call_ids,
     write_request=write_request,
     write_reply=write_reply,
     read_stream=partial(StreamReader, style="functions"),

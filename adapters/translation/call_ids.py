@@ -1,40 +1,12 @@
 """The forms of call ids that backends require."""
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
 
 from msgspec import Struct
 
 from adapters.capabilities import CallIdFormat
-from adapters.dialect import Dialect
 from adapters.ids import mistral_call_id, short_call_id, stable_hash
-from adapters.wire.json_object import RequestBody
-
-_VALUE: Final = re.compile(rb'\s*:\s*"([^"\\]+)"')
-
-
-def find_call_ids(body: RequestBody, dialect: Dialect) -> frozenset[str]:
-    """Return the ids of the calls with an output in the history of a request.
-
-    The history is searched for the field with the id, because reading it would take longer.
-    """
-    if dialect.call_id_field is None:
-        return frozenset()
-    field = b'"%b"' % dialect.call_id_field.encode()
-    items = body.fields.get(dialect.names["items"])
-    raws = [items] if body.items is None else [item.raw for item in body.items]
-    return frozenset(found for raw in raws if raw for found in _values(bytes(raw), field))
-
-
-def _values(raw: bytes, field: bytes) -> Iterator[str]:
-    place = raw.find(field)
-    while place >= 0:
-        value = _VALUE.match(raw, place + len(field))
-        if value is not None:
-            yield value[1].decode()
-        place = raw.find(field, place + len(field))
 
 
 class CallIdRule(Struct, frozen=True):

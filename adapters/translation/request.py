@@ -26,7 +26,7 @@ from adapters.reasoning.sealed import Sealer
 from adapters.stages.summary_item import ItemPrepender, ReplySummarizer
 from adapters.tool_emulation import BackendToolSupport, EmulatedRequest, ToolRegistry, emulate_tools
 from adapters.transforms.apply import Transforms, begin_exchange, transform_request
-from adapters.translation.call_ids import call_id_rule, find_call_ids
+from adapters.translation.call_ids import call_id_rule
 from adapters.translation.emulated_fields import without_choices, without_stop
 from adapters.translation.fit import (
     describe_format,
@@ -165,14 +165,22 @@ class ReplyPlan(Struct, frozen=True):
     requests: int = 1
 
 
+# Requests without emulated tools share it, because nothing is added to it.
+_NO_TOOLS = ToolRegistry()
+
+
 def plan_reply(
-    options: TranslationOptions, request: Request = EMPTY_REQUEST, *, streams: bool | None = None
+    options: TranslationOptions,
+    request: Request = EMPTY_REQUEST,
+    *,
+    streams: bool | None = None,
+    reasoning: ReasoningPolicy | None = None,
 ) -> ReplyPlan:
     """Return the plan for the reply to a request that was not translated."""
     client_streams = bool(request.stream) if streams is None else streams
     options = _begin_exchange(options)
     client_request, transformed = request, _transform(request, options, Losses(None))
-    emulated = EmulatedRequest(transformed, ToolRegistry())
+    emulated = EmulatedRequest(transformed, _NO_TOOLS)
     if request is not EMPTY_REQUEST:
         if not options.passes_requests:
             # Ignore errors: the backend received the request unchanged and checks it.
@@ -185,7 +193,7 @@ def plan_reply(
         client_request,
         emulated.request.tools,
         emulated.registry,
-        options.reasoning_policy(),
+        reasoning or options.reasoning_policy(),
         client_streams,
         client_streams,
         passthrough=options.passes_requests
@@ -439,12 +447,10 @@ def _pass_request(
         changes |= missing_fields(body.fields, options.capabilities.extra_body, added)
         losses += tuple(added)
     written = body.encode(**changes)
-    plan = replace(
-        plan_reply(options, request, streams=streams),
-        reasoning=read.reasoning,
-        call_ids=find_call_ids(body, options.client),
-    )
-    return BackendRequest(written, losses, plan)
+    plan = plan_reply(options, request, streams=streams, reasoning=read.reasoning)
+    history = body.fields.get(options.client.names["items"], _NONE)
+    call_ids = options.client.find_call_ids(history)
+    return BackendRequest(written, losses, replace(plan, call_ids=call_ids) if call_ids else plan)
 
 
 def _read_for_reply(body: RequestBody, options: TranslationOptions, *, streams: bool) -> Request:

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from msgspec import Raw
 
 import adapters
-from adapters.translation.call_ids import find_call_ids
 from tests.exchange import Exchange
 from tests.gateway.backend_replies import Call, Turn, reply_body, stream_events
 from tests.judges.reading import JsonObject
@@ -55,18 +55,18 @@ def test_call_id_of_the_history_is_replaced(client: str, *, stream: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("dialect", "items", "expected"),
+    ("dialect", "messages", "expected"),
     [
-        ("chat", '[{"tool_call_id" : "a"},{"content":"\\"tool_call_id\\":\\"b\\""}]', {"a"}),
-        ("chat", '[{"tool_call_id":null}]', set[str]()),
-        ("legacy", '[{"tool_call_id":"a"}]', set[str]()),
+        ("chat", b'[{"tool_call_id" : "a"},{"content":"\\"tool_call_id\\":\\"b\\""}]', {"a"}),
+        ("chat", b'[{"tool_call_id":null},{"tool_call_id":"a\\u0062"}]', {"ab"}),
+        ("chat", b'"tool_call_id"', set[str]()),
+        ("legacy", b'[{"tool_call_id":"a"}]', set[str]()),
     ],
 )
 def test_call_ids_are_found_in_fields_and_not_in_texts(
-    dialect: str, items: str, expected: set[str]
+    dialect: str, messages: bytes, expected: set[str]
 ) -> None:
-    body = adapters.parse_body(b'{"model":"m","messages":%b}' % items.encode())
-    assert find_call_ids(body, adapters.get_dialect(dialect)) == expected
+    assert adapters.get_dialect(dialect).find_call_ids(Raw(messages)) == expected
 
 
 def test_calls_with_new_ids_pass_unchanged() -> None:
