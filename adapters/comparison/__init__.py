@@ -1,5 +1,11 @@
 """Comparison of JSON bodies by meaning."""
 
-from adapters.comparison.differences import Difference, compare_json
+from adapters.comparison.differences import (
+    MARKER,
+    Difference,
+    NormalBody,
+    compare_json,
+    compare_normal,
+)
 
-__all__ = ["Difference", "compare_json"]
+__all__ = ["MARKER", "Difference", "NormalBody", "compare_json", "compare_normal"]

@@ -1,7 +1,6 @@
 """The differences between two JSON bodies, field by field."""
 
 import re
-from functools import lru_cache
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -11,8 +10,7 @@ from adapters.comparison.normal_form import is_call_id, normalize
 from adapters.conformance import Json, Object
 
 # What replaces a secret in errors and in recordings; equal secrets have the same number there.
-_MARKER: Final = re.compile(r"\[redacted(?::\d+)?\]")
-_MARKER_START: Final = "[redacted"
+MARKER: Final = re.compile(r"\[redacted(?::\d+)?\]")
 _TOOL_LISTS: Final = ("tools", "functions")
 
 
@@ -25,24 +23,40 @@ class Difference(Struct, frozen=True):
     right: Json = None
 
 
+class NormalBody:
+    """The normal form of a body, for several comparisons."""
+
+    def __init__(self, body: Json) -> None:
+        self.value = normalize(body)
+        self.labels = CallLabels(self.value)
+
+    def fingerprint(self) -> str:
+        """Return a text that is equal for bodies without differences, unless one has redactions."""
+        return self.labels.fingerprint(self.value)
+
+
 def compare_json(left: Json, right: Json) -> list[Difference]:
     """Return the differences in meaning between two requests, replies or errors.
 
     Ids, dates, the order of keys and redacted values are ignored, but ids must pair the same calls
     and outputs on both sides.
     """
-    comparison = _Comparison(normalize(left), normalize(right))
-    return comparison.differences
+    return compare_normal(NormalBody(left), NormalBody(right))
+
+
+def compare_normal(left: NormalBody, right: NormalBody) -> list[Difference]:
+    """Return the differences between two bodies whose normal form is known."""
+    return _Comparison(left, right).differences
 
 
 class _Comparison:
-    def __init__(self, left: Json, right: Json) -> None:
+    def __init__(self, left: NormalBody, right: NormalBody) -> None:
         self.differences: list[Difference] = []
-        self._left_labels, self._right_labels = CallLabels(left), CallLabels(right)
+        self._labels = left.labels, right.labels
         # The call ids on the right by those on the left, and the reverse.
         self._right_ids: dict[str, str] = {}
         self._left_ids: dict[str, str] = {}
-        self._compare("", left, right)
+        self._compare("", left.value, right.value)
 
     def _compare(self, path: str, left: Json, right: Json) -> None:
         if isinstance(left, dict) and isinstance(right, dict):
@@ -59,20 +73,24 @@ class _Comparison:
                 self.differences.append(Difference(field_path, "missing", left=left[key]))
             elif key not in left:
                 self.differences.append(Difference(field_path, "extra", right=right[key]))
-            elif not (is_call_id(key, left) and self._corresponds(left[key], right[key])):
-                self._compare(field_path, left[key], right[key])
+            else:
+                self._compare_fields(field_path, left[key], right[key], ids=is_call_id(key, left))
 
-    def _corresponds(self, left: Json, right: Json) -> bool:
+    def _compare_fields(self, path: str, left: Json, right: Json, *, ids: bool) -> None:
+        if not (ids and isinstance(left, str) and isinstance(right, str)):
+            self._compare(path, left, right)
+        elif not self._correspond(left, right):
+            self.differences.append(Difference(path, "changed", left, right))
+
+    def _correspond(self, left: str, right: str) -> bool:
         """Whether two ids belong to the same call on both sides."""
-        if not isinstance(left, str) or not isinstance(right, str):
-            return False
         if left not in self._right_ids and right not in self._left_ids:
             self._right_ids[left], self._left_ids[right] = right, left
         return self._right_ids.get(left) == right
 
     def _compare_lists(self, path: str, left: list[Json], right: list[Json]) -> None:
         named = align_by_name(left, right) if path in _TOOL_LISTS else None
-        for one, other in named or align(left, right, (self._left_labels, self._right_labels)):
+        for one, other in named or align(left, right, self._labels):
             if one is None and other is not None:
                 entry_path = f"{path}[{_key(right, other, named=named is not None)}]"
                 self.differences.append(Difference(entry_path, "extra", right=right[other]))
@@ -100,11 +118,14 @@ def _equal(left: Json, right: Json) -> bool:
 
 def _matches_redacted(redacted: str, text: str) -> bool:
     """Whether a text is equal to one in which secrets were redacted."""
-    if _MARKER_START not in redacted:
+    first, *rest = MARKER.split(redacted)
+    if not rest or not text.startswith(first):
         return False
-    return _redacted_pattern(redacted).fullmatch(text) is not None
-
-
-@lru_cache(maxsize=64)
-def _redacted_pattern(redacted: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, _MARKER.split(redacted))), re.DOTALL)
+    *middle, last = rest
+    place, end = len(first), len(text) - len(last)
+    for piece in middle:
+        found = text.find(piece, place, end)
+        if found < 0:
+            return False
+        place = found + len(piece)
+    return place <= end and text.endswith(last)

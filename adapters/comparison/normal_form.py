@@ -88,7 +88,7 @@ def _normal_value(key: str, value: Json) -> Json:
         return _normal_object(value)
     if isinstance(value, list):
         entries = [_normal_value("", entry) for entry in value]
-        return _join_text(entries) if key in _CONTENT else list(entries)
+        return _join_text(entries) if key in _CONTENT else entries
     return value
 
 

@@ -49,7 +49,7 @@ def _detect(data: bytes) -> Document:
         raise InvalidRequestError(None, "the body is empty")
     if is_stream(data):
         return Document(data, "stream", _reply_dialect(first_event(data), data))
-    value = _decode(data)
+    value = decode_json(data)
     if not isinstance(value, dict):
         return Document(data, "other", None)
     if value.get("object") == "response" or "choices" in value:
@@ -59,7 +59,8 @@ def _detect(data: bytes) -> Document:
     return Document(data, "other", None)
 
 
-def _decode(data: bytes) -> Json:
+def decode_json(data: bytes) -> Json:
+    """Decode JSON; raise `InvalidRequestError` if it is invalid."""
     try:
         value: Json = msgspec.json.decode(data)
     except DECODE_ERRORS as error:
@@ -115,14 +116,14 @@ def compare_documents(left: Document, right: Document) -> list[Difference]:
         translated = adapters.translate_request(
             right.data, client=right.dialect, backend=left.dialect
         )
-        return compare_json(_decode(left.data), _decode(translated.body))
+        return compare_json(decode_json(left.data), decode_json(translated.body))
     return compare_json(_whole_value(left, left.dialect), _whole_value(right, left.dialect))
 
 
 def _plain_value(document: Document) -> Json:
     if document.kind == "stream" and document.dialect is not None:
         return _whole_value(document, document.dialect)
-    return _decode(document.data)
+    return decode_json(document.data)
 
 
 def _whole_value(document: Document, dialect: Dialect) -> Json:
@@ -131,7 +132,7 @@ def _whole_value(document: Document, dialect: Dialect) -> Json:
     written = dialect.write_reply(reply, _context())
     # Not every dialect has a reply with an error, but the error of a stream must be compared, too.
     error = {} if reply.error is None else {"error": reply.error}
-    return _decode(msgspec.json.encode({**written, **error}))
+    return decode_json(msgspec.json.encode({**written, **error}))
 
 
 def read_reply(document: Document) -> Reply:

@@ -9,11 +9,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters import DragomanError, InvalidRequestError
-from adapters.comparison import Difference, compare_json
+from adapters.comparison import MARKER, Difference, NormalBody, compare_json
 from adapters.conformance import Json, Object
-from gateway.recording.documents import Document, compare_documents, read_document
+from adapters.wire.error_body import REDACTED
+from gateway.recording.documents import compare_documents, decode_json, read_document
 from gateway.recording.format import (
-    CLIENT_REQUEST,
     Body,
     Recording,
     RecordingError,
@@ -110,27 +110,24 @@ def pair_recordings(
 
     A recording without a counterpart is paired with None.
     """
-    unpaired = [(one, request_document(one.recording)) for one in right]
+    unpaired: dict[str, list[NamedRecording]] = {}
+    for other in right:
+        unpaired.setdefault(_request_key(other.recording), []).append(other)
     pairs: list[tuple[NamedRecording | None, NamedRecording | None]] = []
     for one in left:
-        request = request_document(one.recording)
-        found = next(
-            (index for index, (_, other) in enumerate(unpaired) if _same(request, other)), None
-        )
-        pairs.append((one, None if found is None else unpaired.pop(found)[0]))
-    return [*pairs, *((None, other) for other, _ in unpaired)]
+        equal = unpaired.get(_request_key(one.recording))
+        pairs.append((one, equal.pop(0) if equal else None))
+    return [*pairs, *((None, other) for rest in unpaired.values() for other in rest)]
 
 
-def request_document(recording: Recording) -> Document | None:
-    """Return the client's request; None if it cannot be read."""
-    body = recording.bodies.get(CLIENT_REQUEST) or recording.backend_request()
+def _request_key(recording: Recording) -> str:
+    """Return a text that is equal for client requests with the same meaning."""
+    body = recording.client_request or recording.backend_request()
+    if body is None:
+        return ""
     try:
-        return None if body is None else read_document(body.data)
+        fingerprint = NormalBody(decode_json(body.data)).fingerprint()
     except DragomanError:
-        return None
-
-
-def _same(left: Document | None, right: Document | None) -> bool:
-    if left is None or right is None or left.dialect is not right.dialect:
-        return False
-    return not compare_documents(left, right)
+        return body.data.decode(errors="replace")
+    # Secrets have numbers in the order in which they were found.
+    return MARKER.sub(REDACTED, fingerprint)

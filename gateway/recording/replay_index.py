@@ -1,5 +1,6 @@
 """The recorded replies that a replay can send, and the search for the one of a request."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 import adapters
 from adapters import DIALECTS, Dialect, Violation
-from adapters.comparison import Difference
+from adapters.comparison import MARKER, Difference
 from gateway.recording.format import BackendCall, Body, Client, Recording
 from gateway.recording.recording_diff import NamedRecording
 from gateway.recording.request_meaning import RequestMeaning, compare_requests, read_meaning
@@ -94,7 +95,6 @@ def _make_reply(
 ) -> RecordedReply:
     dialect = DIALECTS[call.dialect]
     meaning = read_meaning(request.data, dialect)
-    model = meaning.value.get("model")
     return RecordedReply(
         name,
         dialect,
@@ -102,7 +102,7 @@ def _make_reply(
         call.profile,
         call.capabilities,
         client_model,
-        model if isinstance(model, str) else "",
+        meaning.model,
         call.status,
         call.reply_headers,
         reply,
@@ -119,20 +119,31 @@ class ReplayIndex:
     """
 
     def __init__(self, replies: Sequence[RecordedReply]) -> None:
-        self._replies = replies
-        # How often a request with these recorded replies was received, by their indices.
-        self._received: dict[tuple[int, ...], int] = {}
+        # In the order of the recordings, by the fingerprints of their requests.
+        self._equal: dict[str, list[RecordedReply]] = {}
+        # Those whose requests have redactions, which match different requests.
+        self._redacted: list[RecordedReply] = []
+        # How often a request with these replies was received, by their names.
+        self._received: Counter[tuple[str, ...]] = Counter()
+        for reply in replies:
+            self._equal.setdefault(reply.request.fingerprint, []).append(reply)
+            if MARKER.search(reply.request.fingerprint):
+                self._redacted.append(reply)
 
     def find(self, request: RequestMeaning) -> RecordedReply | None:
         """Return the reply to send now; None if no recorded request has the same meaning."""
-        compared = [compare_requests(reply.request, request) for reply in self._replies]
-        matches = [(one.minor, index) for index, one in enumerate(compared) if not one.differences]
+        compared = [
+            (reply, compare_requests(reply.request, request))
+            for reply in self._equal.get(request.fingerprint, self._redacted)
+        ]
+        matches = [(one.minor, reply) for reply, one in compared if not one.differences]
         if not matches:
             return None
         fewest = min(minor for minor, _ in matches)
-        found = tuple(index for minor, index in matches if minor == fewest)
-        received = self._received[found] = self._received.get(found, 0) + 1
-        return self._replies[found[min(received, len(found)) - 1]]
+        found = [reply for minor, reply in matches if minor == fewest]
+        names = tuple(reply.name for reply in found)
+        self._received[names] += 1
+        return found[min(self._received[names], len(found)) - 1]
 
 
 class Mismatch(Struct, frozen=True):
@@ -142,8 +153,8 @@ class Mismatch(Struct, frozen=True):
     differences: list[Difference]
 
     def distance(self) -> float:
-        """Return how different the requests are: the number of differences, then their size."""
-        return sum(2 - _similarity(one) for one in self.differences)
+        """Return how different the values are."""
+        return -sum(map(_similarity, self.differences))
 
 
 def find_nearest(replies: Iterable[RecordedReply], request: RequestMeaning) -> Mismatch | None:
@@ -152,8 +163,10 @@ def find_nearest(replies: Iterable[RecordedReply], request: RequestMeaning) -> M
     Their dialects may differ, because the meaning does not depend on it.
     """
     compared = ((reply.name, compare_requests(reply.request, request)) for reply in replies)
-    mismatches = (Mismatch(name, one.differences) for name, one in compared if one.differences)
-    return min(mismatches, key=Mismatch.distance, default=None)
+    found = [Mismatch(name, one.differences) for name, one in compared if one.differences]
+    fewest = min((len(one.differences) for one in found), default=0)
+    nearest = (one for one in found if len(one.differences) == fewest)
+    return min(nearest, key=Mismatch.distance, default=None)
 
 
 def _similarity(difference: Difference) -> float:

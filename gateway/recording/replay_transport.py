@@ -113,7 +113,7 @@ class ReplayTransport(httpx.AsyncBaseTransport):
         found = self._indices[place].find(meaning)
         if found is not None:
             return self._send(found)
-        if self._has_other_backend(place, meaning.value.get("model")):
+        if self._has_other_backend(place, meaning.model):
             raise httpx.ConnectError("no recording matches; the next backend may have one")
         nearest = find_nearest(self._all_replies(), meaning)
         return _error(dialect, describe_mismatch(nearest), "no_matching_recording")
@@ -131,7 +131,7 @@ class ReplayTransport(httpx.AsyncBaseTransport):
         stream = ReplayStream(reply, speed=self._speed, cut=self._cut)
         return httpx.Response(reply.status, headers=headers, stream=stream)
 
-    def _has_other_backend(self, place: int, model: object) -> bool:
+    def _has_other_backend(self, place: int, model: str) -> bool:
         """Whether the gateway calls another backend if this one does not have a model."""
         own, later = self._backends[place], self._backends[place + 1 :]
         names = {reply.client_model for reply in own.replies if reply.model == model} | {model}

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters import Dialect, DragomanError, parse_body
-from adapters.comparison import Difference, compare_json
+from adapters.comparison import Difference, NormalBody, compare_normal
 from adapters.conformance import Json, Object
 from adapters.ir.types import Item, Message, Reasoning, Text
 from adapters.json_text import DECODE_ERRORS
@@ -30,13 +30,19 @@ _MINOR_SEVERITIES: Final = (None, "adapted", "hint")
 _PATH: Final = re.compile(r"(\w+)(?:\[([^\]]*)\])?(.*)", re.DOTALL)
 
 
-class RequestMeaning(Struct, frozen=True):
+class RequestMeaning:
     """A request in a form that does not depend on how its dialect writes it."""
 
-    dialect: Dialect
-    value: Object
-    # The path of each item in the request.
-    paths: tuple[str, ...] = ()
+    def __init__(self, dialect: Dialect, value: Object, paths: tuple[str, ...] = ()) -> None:
+        self.dialect = dialect
+        # The path of each item in the request.
+        self.paths = paths
+        model = value.get("model")
+        self.model = model if isinstance(model, str) else ""
+        self.body = NormalBody(value)
+        major = {name: field for name, field in value.items() if name not in _MINOR_FIELDS}
+        # Equal for requests that match, unless one has redactions.
+        self.fingerprint = NormalBody(major).fingerprint()
 
 
 class RequestComparison(Struct, frozen=True):
@@ -64,7 +70,8 @@ def read_meaning(data: bytes, dialect: Dialect) -> RequestMeaning:
     )
     value = _to_object(rest)
     value["items"] = [_without_ignored(_to_object(item)) for item, _ in items]
-    value["tools"] = [_without_ignored(_to_object(tool)) for tool in request.tools]
+    tools = [_without_ignored(_to_object(tool)) for tool in request.tools]
+    value["tools"] = sorted(tools, key=msgspec.json.encode)
     value["hints"], value["extras"] = (
         {
             extra.name: _decode(bytes(extra.value))
@@ -80,7 +87,7 @@ def compare_requests(recorded: RequestMeaning, received: RequestMeaning) -> Requ
     """Compare a request with a recorded one."""
     differences: list[Difference] = []
     minor = 0
-    for difference in compare_json(recorded.value, received.value):
+    for difference in compare_normal(recorded.body, received.body):
         match = _PATH.match(difference.path)
         if match is not None and match[1] in _MINOR_FIELDS:
             minor += 1

@@ -5,8 +5,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from adapters.comparison import Difference, compare_json
+from adapters.comparison import Difference, NormalBody, compare_json
 from adapters.conformance import Json
 
 
@@ -59,6 +61,14 @@ def test_exchanged_outputs_are_a_difference(other: dict[str, Any]) -> None:
         "messages[2].tool_call_id",
         "messages[3].tool_call_id",
     }
+
+
+def test_exchanged_calls_with_the_same_ids_are_a_difference(other: dict[str, Any]) -> None:
+    """The ids are the same texts, but belong to other calls."""
+    first, second = other["messages"][1]["tool_calls"]
+    first["id"], second["id"] = "b", "a"
+    paths = {difference.path for difference in compare_json(REQUEST, other)}
+    assert {"messages[2].tool_call_id", "messages[3].tool_call_id"} <= paths
 
 
 def test_inserted_message_is_one_difference(other: dict[str, Any]) -> None:
@@ -120,9 +130,38 @@ def test_other_forms_of_a_value_are_equal(left: Any, right: Any) -> None:
         ({"prompt": {"id": "p1"}}, {"prompt": {"id": "p2"}}),
         ({"metadata": {"created": "1"}}, {"metadata": {"created": "2"}}),
         ({"a": "key [redacted], end"}, {"a": "key sk-1"}),
+        ({"a": "key [redacted], end"}, {"a": "a key sk-1, end"}),
+        ({"a": "[redacted]-a-[redacted]-b-"}, {"a": "1-a-b-"}),
         ([1, 2], [2, 1]),
     ],
 )
 def test_other_values_are_different(left: Any, right: Any) -> None:
     assert compare_json(left, right)
     assert compare_json(right, left)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text("ab[", max_size=3),
+    lambda values: (
+        st.lists(values, max_size=4)
+        | st.dictionaries(st.sampled_from(("a", "content", "tools", "id", "type")), values)
+    ),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_a_body_equals_itself(body: Json) -> None:
+    assert compare_json(body, copy.deepcopy(body)) == []
+
+
+@given(JSON, JSON)
+def test_bodies_differ_in_both_directions(left: Json, right: Json) -> None:
+    there, back = compare_json(left, right), compare_json(right, left)
+    assert (there == []) == (back == [])
+
+
+@given(JSON, JSON)
+def test_fingerprints_are_equal_if_nothing_differs(left: Json, right: Json) -> None:
+    equal = NormalBody(left).fingerprint() == NormalBody(right).fingerprint()
+    assert equal <= (compare_json(left, right) == [])
