@@ -3,12 +3,14 @@
 The gateway creates the item and seals its content, so the client can carry but not read it.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.ir.events import Closed, Delta, Event, Failed, Finished, Opened, Started
-from adapters.ir.types import Error, Finish, Message, OpaqueItem, Usage
+from adapters.ir.types import Error, ExtraField, Extras, Finish, Message, OpaqueItem, Usage
 from adapters.losses import Losses
 from adapters.stages.stage import DiscardBlock, Stage
 
@@ -16,6 +18,9 @@ _EMPTY = Error("the backend returned an empty summary", code="empty_summary", st
 _DONE = Finish("stop", "stop")
 _SUMMARY = "summary"
 _PREPENDED = "prepended"
+# A count of tokens among the extra fields of a usage.
+_COUNT = re.compile(rb"\d{1,15}")
+_NO_VALUE = Raw(b"null")
 
 
 class ReplySummarizer(Stage):
@@ -90,5 +95,19 @@ def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
         cached_tokens=one.cached_tokens + other.cached_tokens,
         cache_write_tokens=one.cache_write_tokens + other.cache_write_tokens,
         reasoning_tokens=one.reasoning_tokens + other.reasoning_tokens,
-        extras=other.extras,
+        extras=tuple(_add_extras(one.extras, other.extras)),
     )
+
+
+def _add_extras(one: Extras, other: Extras) -> Iterator[ExtraField]:
+    """Yield the extra fields of both usages, with the sums of counts that both have."""
+    counts = {extra.name: extra.value for extra in one}
+    for extra in other:
+        yield replace(extra, value=_add_counts(counts.pop(extra.name, _NO_VALUE), extra.value))
+    yield from (extra for extra in one if extra.name in counts)
+
+
+def _add_counts(one: Raw, other: Raw) -> Raw:
+    """Return the sum of two counts; the second value if one is no count."""
+    are_counts = _COUNT.fullmatch(one) and _COUNT.fullmatch(other)
+    return Raw(b"%d" % (int(bytes(one)) + int(bytes(other)))) if are_counts else other

@@ -30,6 +30,11 @@ def reply_of(*items: ir.Item, finish: ir.Finish = STOP) -> ir.Reply:
     return ir.Reply(choices=(ir.Choice(items, finish),))
 
 
+def usage_with(**counts: int) -> ir.Usage:
+    extras = (ir.ExtraField("chat", name, Raw(b"%d" % count)) for name, count in counts.items())
+    return replace(COST, extras=tuple(extras))
+
+
 def told(stage: ReplySummarizer | ItemPrepender, said: list[Event]) -> ir.Reply:
     """Fold what a stage makes of events, which must be a legal stream again."""
     return accumulate(check_order(stage.feed_all(said)))
@@ -102,3 +107,10 @@ def test_usage_is_added_if_both_are_known() -> None:
     assert add_usage(None, COST) is None
     reply = ItemPrepender(ITEM, COST).reply(ir.Reply(error=ir.Error("no"), usage=COST))
     assert reply.usage == ir.Usage(2, 4, 6, 8, 10, 12)
+
+
+def test_further_counts_are_added() -> None:
+    summed = add_usage(usage_with(audio=3, first=1), usage_with(audio=4, second=2))
+    assert summed is not None
+    counts = {extra.name: int(bytes(extra.value)) for extra in summed.extras}
+    assert counts == {"audio": 7, "first": 1, "second": 2}
