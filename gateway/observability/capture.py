@@ -66,7 +66,7 @@ class CapturedCall(Struct):
     reply_headers: RawHeaders = []
     error: str | None = None
     # Whether the body was read to its end.
-    complete: bool = False
+    complete: bool = True
 
 
 class Capture(Struct):

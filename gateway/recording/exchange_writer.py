@@ -17,6 +17,7 @@ from adapters import Capabilities, DragomanError, Loss, Violation
 from adapters.json_text import DECODE_ERRORS
 from adapters.model_rules import BackendCapabilities
 from gateway.config.schema import BackendConfig, backend_capabilities
+from gateway.http.headers import read_headers
 from gateway.observability.capture import Capture, CapturedBody, CapturedCall, RawHeaders
 from gateway.observability.record import Outcome
 from gateway.recording.format import (
@@ -125,10 +126,10 @@ class RecordingMaker:
             # Interned, because msgspec omits a default only if it is the same object.
             method=intern(call.method),
             path=call.path,
-            headers=_recorded_headers(_read_headers(call.headers)),
+            headers=_recorded_headers(read_headers(call.headers)),
             sent_ms=_milliseconds(call.sent),
             status=call.status,
-            reply_headers=_recorded_headers(_read_headers(call.reply_headers)),
+            reply_headers=_recorded_headers(read_headers(call.reply_headers)),
             reads=reads,
             error=call.error,
             cut=cut,
@@ -147,7 +148,7 @@ def _make_exchange(
         path=exchange.path,
         headers=_recorded_headers(capture.headers),
         status=exchange.status or None,
-        reply_headers=_recorded_headers(_read_headers(capture.reply_headers)),
+        reply_headers=_recorded_headers(read_headers(capture.reply_headers)),
         violations=() if disconnected else _check(dialect, reply),
     )
     time = datetime.fromtimestamp(capture.arrived, UTC).isoformat(timespec="milliseconds")
@@ -176,16 +177,16 @@ def _milliseconds(seconds: float) -> float:
 
 def _secrets_of(capture: Capture) -> Iterator[str]:
     """Yield the credentials of an exchange."""
-    yield from header_secrets(capture.headers)
+    yield from header_secrets(capture.headers.items())
     if capture.request is not None:
         yield from tool_secrets(capture.request.join())
     for call in capture.calls:
-        yield from header_secrets(_read_headers(call.headers))
-        yield from header_secrets(_read_headers(call.reply_headers))
+        yield from header_secrets(_header_pairs(call.headers))
+        yield from header_secrets(_header_pairs(call.reply_headers))
 
 
-def _read_headers(raw: RawHeaders) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in raw}
+def _header_pairs(raw: RawHeaders) -> Iterator[tuple[str, str]]:
+    return ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw)
 
 
 def _recorded_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -229,7 +230,7 @@ def _move_reads(
 
 def _decoded(call: CapturedCall) -> bytes:
     """Return the decompressed body of a response; as it is if that fails."""
-    data, headers = call.reply.join(), _read_headers(call.reply_headers)
+    data, headers = call.reply.join(), read_headers(call.reply_headers)
     encoding = headers.get("content-encoding")
     if encoding is None or not data:
         return data

@@ -20,9 +20,6 @@ from adapters.sse import is_stream
 from adapters.wire.json_object import Json
 from gateway.recording.secrets import SecretFinder
 
-# A marker of a redacted value.
-MARKER: Final = re.compile(r"\[redacted:\d+\]")
-
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _LINE: Final = re.compile(rb"[^\r\n]+")
 _DATA: Final = re.compile(rb"data: ?")

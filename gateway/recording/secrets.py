@@ -3,7 +3,7 @@
 import re
 from base64 import b64decode, b64encode
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -31,18 +31,27 @@ _BASE64_PREFIXES: Final = ((0, 0), (1, 2), (2, 3))
 # Secrets
 
 
-def header_secrets(headers: Mapping[str, str]) -> Iterator[str]:
+def header_secrets(headers: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield the credentials in the headers of a request or response."""
-    for name, value in headers.items():
+    for name, value in headers:
         if not CREDENTIAL_HEADERS.search(name):
             continue
         if "cookie" in name.lower():
-            yield from (one.partition("=")[2].strip() for one in value.split(";"))
+            yield from _cookie_values(name, value)
             continue
         scheme, _, token = value.strip().rpartition(" ")
         yield token
         if scheme.lower() == "basic":
             yield from _basic_credentials(token)
+
+
+def _cookie_values(name: str, value: str) -> Iterator[str]:
+    # What follows in `Set-Cookie` are attributes, such as a path.
+    cookies = value.split(";")[:1] if name.lower() == "set-cookie" else value.split(";")
+    for cookie in cookies:
+        secret = cookie.partition("=")[2].strip()
+        yield secret
+        yield unquote(secret)
 
 
 def _basic_credentials(token: str) -> Iterator[str]:
@@ -93,7 +102,7 @@ def tool_secrets(request: bytes) -> Iterator[str]:
         except DECODE_ERRORS:
             continue
         if mcp.authorization:
-            yield from header_secrets({"authorization": mcp.authorization})
+            yield from header_secrets([("authorization", mcp.authorization)])
         yield from (mcp.headers or {}).values()
 
 

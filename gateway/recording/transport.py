@@ -53,6 +53,7 @@ def _begin_call(
         CapturedBody(capture.limit),
         CapturedBody(capture.limit),
         capture.elapsed(),
+        complete=False,
     )
     call.request.add(body)
     capture.calls.append(call)

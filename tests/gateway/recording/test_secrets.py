@@ -18,12 +18,13 @@ BASIC = base64.b64encode(b"user:password-1").decode()
         ("api-key", "abc", ["abc"]),
         ("X-Api-Key", "abc", ["abc"]),
         ("x-auth-token", "abc", ["abc"]),
-        ("cookie", "a=b; c=d=e", ["b", "d=e"]),
+        ("cookie", "a=b; c=d%3De", ["b", "b", "d%3De", "d=e"]),
+        ("Set-Cookie", "a=b; path=/; HttpOnly", ["b", "b"]),
         ("content-type", "application/json", []),
     ],
 )
 def test_headers_with_credentials(name: str, value: str, secrets: list[str]) -> None:
-    assert [*header_secrets({name: value})] == secrets
+    assert [*header_secrets([(name, value)])] == secrets
 
 
 @pytest.mark.parametrize(
