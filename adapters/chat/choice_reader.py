@@ -40,6 +40,8 @@ from adapters.wire.images import raw_image, read_chat_image
 from adapters.wire.json_object import is_present, read_fields, string_or_raw_json
 from adapters.wire.malformed_values import read_or_drop
 
+_DIVIDED_TEXT = "the positions count from the beginning of the whole text, which has several parts"
+
 
 class ChoiceReader:
     """Reads one choice. At most one message or reasoning is open, and any number of calls."""
@@ -61,6 +63,8 @@ class ChoiceReader:
         self._images = 0
         self._part = 0
         self._has_message = False
+        # The number of parts into which the text is divided by refusals, reasoning and images.
+        self._text_parts = 0
         # Reasoning that was received as a list, and whether it is also received as a string.
         self._details = ReasoningDetails()
         self._has_reasoning_text = False
@@ -191,6 +195,8 @@ class ChoiceReader:
             self._block = self._last_block = next(self._blocks)
             events.append(Opened(self._block, item, self._choice))
             self._part = 0
+        if channel == "text":
+            self._text_parts += 1
         self._channel = channel
 
     def _read_annotations(self, events: list[Event], raws: list[Raw]) -> None:
@@ -198,6 +204,8 @@ class ChoiceReader:
         path = f"choices[{self._choice}].delta.annotations"
         annotations = read_streamed_annotations(raws, FAMILY, path, self._losses)
         if self._channel == "text":
+            if self._text_parts > 1:
+                self._losses.changed(f"{self._path}.annotations", _DIVIDED_TEXT)
             self._append(events, "text", "", (), annotations)
         elif self._has_message:
             path = f"{self._path}.annotations"
