@@ -36,6 +36,7 @@ _FIRST_FIELD = re.compile(r"[^.\[]*")
 _INDEX = re.compile(r"\[\d+\]")
 _ANY_INDEX = re.compile(r"\[\*\]")
 _GRAVEST_FIRST: tuple[Severity, ...] = get_args(Severity)[::-1]
+_ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
 # Clients read the key `why` in reports of translations and in a response header.
@@ -82,7 +83,13 @@ def summarize_losses(losses: Iterable[Loss]) -> list[LossGroup]:
         LossGroup(group[0] if len(group) == 1 else general, len(group))
         for general, group in groups.items()
     ]
-    return sorted(summary, key=lambda group: _GRAVEST_FIRST.index(group.loss.severity))
+    return sorted(summary, key=_gravity)
+
+
+def _gravity(group: LossGroup) -> tuple[int, int]:
+    """Return the rank of a loss: by severity, then with what was dropped first."""
+    loss = group.loss
+    return _GRAVEST_FIRST.index(loss.severity), _ACTIONS.index(loss.action)
 
 
 class Losses:

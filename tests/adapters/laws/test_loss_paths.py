@@ -131,9 +131,11 @@ def bodies_of(dialect: str, stream: bytes) -> list[Json]:
     collector = Exchange(client, dialect, reply_options=OPTIONS).collect()
     collector.feed(stream)
     bodies: list[Json] = [json.loads(collector.finish().body)]
-    for frame in Decoder().feed(stream):
+    # Some servers send a whole reply instead of a stream.
+    payloads = [frame.data for frame in Decoder().feed(stream)] or [stream]
+    for payload in payloads:
         with suppress(ValueError):
-            event = json.loads(frame.data)
+            event = json.loads(payload)
             bodies += [event, event.get("response")]
     return bodies
 
