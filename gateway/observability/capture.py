@@ -29,17 +29,19 @@ class CapturedBody(Struct):
     limit: int
     size: int = 0
     chunks: list[bytes] = []
-    # The time of each part, in seconds, and its size.
+    # The time of each part, in seconds, and its size; empty for bodies that the gateway sends.
     reads: list[tuple[float, int]] = []
 
-    def add(self, data: bytes, seconds: float = 0) -> None:
-        """Add a part."""
+    def add(self, data: bytes, seconds: float | None = None) -> None:
+        """Add a part, with the time at which it was read."""
         self.size += len(data)
         if self.size > self.limit:
             self.chunks.clear()
             self.reads.clear()
             return
         self.chunks.append(data)
+        if seconds is None:
+            return
         if len(self.reads) < _MAX_READS:
             self.reads.append((seconds, len(data)))
         else:
@@ -121,16 +123,33 @@ def is_unstored(capture: Capture | None) -> bool:
         return True
 
 
-# The capture of the exchange that the current task works for.
-_CURRENT: ContextVar[Capture | None] = ContextVar("capture", default=None)
-current_capture = _CURRENT.get
+class _Attribution:
+    """The exchange that a task works for, until the exchange ends.
+
+    Connections and timers keep the context in which they were created, and must not keep the bodies
+    of an exchange that has ended.
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture: Capture | None = capture
+
+
+_CURRENT: ContextVar[_Attribution | None] = ContextVar("capture", default=None)
+
+
+def current_capture() -> Capture | None:
+    """Return the capture of the exchange that the current task works for."""
+    attribution = _CURRENT.get()
+    return None if attribution is None else attribution.capture
 
 
 @contextmanager
 def attributing(capture: Capture) -> Generator[None]:
     """Attribute the requests to backends to an exchange."""
-    token = _CURRENT.set(capture)
+    attribution = _Attribution(capture)
+    token = _CURRENT.set(attribution)
     try:
         yield
     finally:
+        attribution.capture = None
         _CURRENT.reset(token)
