@@ -114,7 +114,7 @@ def replay_command(**given: object) -> None:
         recordings = read_recordings(options.folder)
         if options.against is not None:
             raise SystemExit(_resend(recordings, options, options.against))
-        replies = recorded_replies(recordings)
+        replies = _read_replies(recordings)
         if not replies:
             message = f"{options.folder} contains no replies of backends"
             raise InvalidRequestError(None, message)
@@ -132,6 +132,17 @@ def _check_options(options: Options) -> None:
     for name in ("pace", "cut", "raw"):
         if getattr(options, name) not in (None, False):
             raise click.UsageError(f"--{name} cannot be used with --against.")
+
+
+def _read_replies(recordings: Sequence[NamedRecording]) -> list[RecordedReply]:
+    """Return all replies; print the names of recordings that cannot be replayed."""
+    replies: list[RecordedReply] = []
+    for one in recordings:
+        found = recorded_replies(one)
+        if not found:
+            print_message(f"skipped: {one.folder.name}: no whole request and reply of a backend")
+        replies += found
+    return replies
 
 
 def _print_violations(replies: Sequence[RecordedReply]) -> None:

@@ -51,10 +51,16 @@ def read_recordings(root: Path) -> list[NamedRecording]:
 def compare_recordings(left: Recording, right: Recording) -> list[Difference]:
     """Return the differences between two recordings; each path begins with the name of a file."""
     differences = _prefixed("exchange", compare_json(_facts(left), _facts(right)))
-    for name in [*left.bodies, *(name for name in right.bodies if name not in left.bodies)]:
+    for name in sorted(left.bodies.keys() | right.bodies.keys(), key=_order):
         found = compare_recorded_bodies(left.bodies.get(name), right.bodies.get(name))
         differences += _prefixed(name, found)
     return differences
+
+
+def _order(name: str) -> tuple[int, str]:
+    """Return the place of a body on the way from the client to the backend and back."""
+    sides = ("client-request", "backend-request", "backend-reply", "client-reply")
+    return next(place for place, side in enumerate(sides) if name.startswith(side)), name
 
 
 def _facts(recording: Recording) -> Json:

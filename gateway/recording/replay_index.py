@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -11,7 +10,7 @@ from msgspec import Struct
 import adapters
 from adapters import DIALECTS, Dialect, Violation
 from adapters.comparison import MARKER, Difference
-from gateway.recording.format import BackendCall, Body, Client, Recording
+from gateway.recording.format import BackendCall, Body, Client
 from gateway.recording.recording_diff import NamedRecording
 from gateway.recording.request_meaning import RequestMeaning, compare_requests, read_meaning
 
@@ -50,12 +49,9 @@ class RecordedReply(Struct, frozen=True):
         return adapters.check(self.dialect, self.body.data)
 
 
-def recorded_replies(recordings: Iterable[NamedRecording]) -> list[RecordedReply]:
-    """Return the replies of all backends in some recordings."""
-    return [reply for one in recordings for reply in _replies_of(one.folder, one.recording)]
-
-
-def _replies_of(folder: Path, recording: Recording) -> list[RecordedReply]:
+def recorded_replies(one: NamedRecording) -> list[RecordedReply]:
+    """Return the replies of the backends in a recording, if they are whole."""
+    folder, recording = one.folder, one.recording
     calls = [
         (call, recording.backend_request(number), recording.backend_reply(number))
         for number, call in enumerate(recording.exchange.calls)

@@ -16,7 +16,7 @@ from adapters.losses import Losses
 
 # Fields that do not change what the model is asked, or that some dialects cannot express. Requests
 # that differ in them match, but a recording in which they are equal is preferred.
-_MINOR_FIELDS: Final = frozenset(
+MINOR_FIELDS: Final = frozenset(
     (
         *("stream", "include_usage", "include_obfuscation", "store", "metadata", "user", "hints"),
         *("safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
@@ -40,7 +40,7 @@ class RequestMeaning:
         model = value.get("model")
         self.model = model if isinstance(model, str) else ""
         self.body = NormalBody(value)
-        major = {name: field for name, field in value.items() if name not in _MINOR_FIELDS}
+        major = {name: field for name, field in value.items() if name not in MINOR_FIELDS}
         # Equal for requests that match, unless one has redactions.
         self.fingerprint = NormalBody(major).fingerprint()
 
@@ -89,7 +89,7 @@ def compare_requests(recorded: RequestMeaning, received: RequestMeaning) -> Requ
     minor = 0
     for difference in compare_normal(recorded.body, received.body):
         match = _PATH.match(difference.path)
-        if match is not None and match[1] in _MINOR_FIELDS:
+        if match is not None and match[1] in MINOR_FIELDS:
             minor += 1
         else:
             path = difference.path if match is None else _request_path(match, recorded, received)

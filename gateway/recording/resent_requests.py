@@ -9,8 +9,8 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from adapters import DIALECTS
-from adapters.comparison import Difference
+from adapters import DIALECTS, Dialect
+from adapters.comparison import Difference, compare_json
 from adapters.conformance import Json
 from adapters.json_text import DECODE_ERRORS
 from gateway.errors import BackendUnreachableError
@@ -47,6 +47,7 @@ class _Reply(Struct, frozen=True):
 
 class _Request(Struct, frozen=True):
     name: str
+    dialect: Dialect
     url: str
     body: bytes
     # The response that it continues, by the id in the recording.
@@ -93,7 +94,8 @@ async def resend_requests(
             by_id[request.reply.response_id()] = task
             sent.append((request, task))
         for request, task in sent:
-            yield ReplyComparison(request.name, _compare(request.reply, await task))
+            differences = _compare(request.dialect, request.reply, await task)
+            yield ReplyComparison(request.name, differences)
 
 
 def _read_request(one: NamedRecording, url: str) -> _Request:
@@ -101,9 +103,11 @@ def _read_request(one: NamedRecording, url: str) -> _Request:
     data = b"" if body is None else body.data
     value = None if body is None else _decode(body)
     previous = value.get(_PREVIOUS) if isinstance(value, dict) else None
+    dialect = DIALECTS[client.dialect]
     return _Request(
         one.folder.name,
-        url.rstrip("/") + DIALECTS[client.dialect].path,
+        dialect,
+        url.rstrip("/") + dialect.path,
         data,
         previous if isinstance(previous, str) else None,
         _Reply(client.status, one.recording.client_reply),
@@ -130,11 +134,17 @@ async def _send(
     return _Reply(response.status_code, make_body(data) if data else None)
 
 
-def _compare(recorded: _Reply, received: _Reply) -> list[Difference]:
-    differences = compare_recorded_bodies(recorded.body, received.body)
-    if recorded.status == received.status:
-        return differences
-    return [Difference("status", "changed", recorded.status, received.status), *differences]
+def _compare(dialect: Dialect, recorded: _Reply, received: _Reply) -> list[Difference]:
+    facts = compare_json(_facts(dialect, recorded), _facts(dialect, received))
+    return [*facts, *compare_recorded_bodies(recorded.body, received.body)]
+
+
+def _facts(dialect: Dialect, reply: _Reply) -> Json:
+    """Return the status and the violations of the rules of the dialect, without their lines."""
+    body = reply.body
+    violations = dialect.check_stream(body.data) if body is not None and body.streamed else []
+    messages: list[Json] = [*dict.fromkeys(violation.message for violation in violations)]
+    return {"status": reply.status, "violations": messages}
 
 
 def _decode(body: Body) -> Json:

@@ -7,14 +7,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.pytest_plugin.scripted_backend import ScriptedBackend
+from gateway.pytest_plugin.scripted_backend import ScriptedBackend, stream_reply
 from gateway.recording.format import Client, Exchange, Recording, make_body, write_recording
 from tests.gateway.addresses import refusing_address
-from tests.gateway.backend_replies import Turn
+from tests.gateway.backend_replies import Turn, stream_events
 from tests.gateway.cli import command_line as cli
 from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.recording.replays import MODEL, question, record, replaying
 from tests.judges.reading import JsonObject
+
+HELLO_EVENTS = stream_events("chat", Turn("Hello!"))
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +116,22 @@ def test_invalid_options_exit_with_2(folder: Path, options: str, message: str) -
 def test_folder_without_replies_exits_with_2(tmp_path: Path) -> None:
     request = {"client-request": make_body(json.dumps(question()).encode())}
     write_recording(tmp_path / "1", Recording(Exchange(1), request))
-    error = cli.error_of(cli.run(f"replay {tmp_path}"), exit_code=2)
-    assert error == f"dragoman: {tmp_path} contains no replies of backends"
+    result = cli.run(f"replay {tmp_path}")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        "skipped: 1: no whole request and reply of a backend",
+        f"dragoman: {tmp_path} contains no replies of backends",
+    ]
+
+
+def test_violations_of_the_new_stream_are_differences(tmp_path: Path) -> None:
+    record(tmp_path / "1", turn=Turn("Hello!"), streamed=True)
+    events = [event.replace(b'"id": "chatcmpl-1", ', b"") for event in HELLO_EVENTS]
+    with ScriptedBackend() as backend:
+        backend.enqueue(MODEL, stream_reply(*events))
+        result = cli.run(f"replay {tmp_path} --against {backend.address}/v1")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[1:3] == ["  violations", '    + ["id is missing"]']
 
 
 def test_models_are_listed_at_the_start(replay: Gateway) -> None:

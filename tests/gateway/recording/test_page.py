@@ -7,6 +7,10 @@ import msgspec
 import pytest
 
 from gateway.recording.format import BackendCall, Client, Exchange, read_recording
+from gateway.recording.request_meaning import MINOR_FIELDS
+from tests.gateway.backend_replies import reply_body, stream_events
+from tests.gateway.cli import command_line as cli
+from tests.gateway.recording.replays import CALLING, record
 
 PAGE = (Path(__file__).parents[3] / "docs" / "recordings.md").read_text()
 
@@ -41,3 +45,28 @@ def test_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for example in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         exec(example)  # noqa: S102 - our own example
+
+
+def exit_code_zero(*_: object) -> int:
+    return 0
+
+
+@pytest.mark.parametrize("line", re.findall(r"^dragoman (?:(?!--against).)*$", PAGE, re.MULTILINE))
+def test_commands_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("recordings", "before", "after"):
+        record(tmp_path / folder / "one")
+    (tmp_path / "reply.json").write_bytes(reply_body("chat", CALLING))
+    (tmp_path / "stream.sse").write_bytes(b"".join(stream_events("chat", CALLING)))
+    (tmp_path / "cassette.yaml").write_text("interactions: []")
+    (tmp_path / "session.har").write_text('{"log": {"entries": []}}')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gateway.server.run.run_server", exit_code_zero)
+    command, _, _comment = line.removeprefix("dragoman ").partition("#")
+    result = cli.run(command)
+    assert result.exit_code == 0, result.output
+
+
+def test_fields_that_may_differ_in_a_replay_are_described() -> None:
+    [described] = re.findall(r"^- (`stream`.*?) may\s+differ", PAGE, re.MULTILINE | re.DOTALL)
+    named = set(re.findall(r"`(\w+)`", described))
+    assert named < MINOR_FIELDS
