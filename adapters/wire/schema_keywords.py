@@ -175,6 +175,10 @@ class _SchemaWriter:
                 schema = rest | change
         if isinstance(schema.get("type"), list) and "nullable" in self._accepted:
             schema = self._with_single_type(schema, places.of("type"))
+        if _lacks_type(schema) and "type" in self._accepted:
+            reason = "the backend requires the type of an enum; added"
+            self._report(places.of("enum"), reason, "adapted", rewritten=True)
+            schema = {"type": "string", **schema}
         return schema
 
     def _merged(self, schema: dict[str, Json], places: _Places) -> dict[str, Json]:
@@ -233,6 +237,17 @@ def _find_definition(root: Json, reference: str) -> Mapping[str, Json] | None:
         unescaped = name.replace("~1", "/").replace("~0", "~")
         found = found.get(unescaped) if isinstance(found, dict) else None
     return found if isinstance(found, dict) else None
+
+
+def _lacks_type(schema: Mapping[str, Json]) -> bool:
+    """Whether a schema lists strings without their type.
+
+    Servers with few keywords require it (https://github.com/decolua/9router/pull/380).
+    """
+    values = schema.get("enum")
+    if not isinstance(values, list) or not values or "type" in schema or "anyOf" in schema:
+        return False
+    return all(isinstance(one, str) for one in values)
 
 
 # Rewriting of single keywords: from the value of a keyword and the rest of the schema to the
