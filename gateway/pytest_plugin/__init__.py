@@ -31,11 +31,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="Test the translation of each case in this folder. May be repeated.",
     )
+    group.addoption(
+        "--dragoman-record",
+        choices=("none", "once", "new_episodes", "all"),
+        default="none",
+        help="Whether marked tests record the replies of a real backend (default: none).",
+    )
     parser.addini(_CASES, "Folders with cases whose translation is tested.", type="paths")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Find the folders with cases, and add those that pytest would not search."""
+    config.addinivalue_line(
+        "markers",
+        "dragoman_recordings(folder): run dragoman_gateway with recorded replies in this folder",
+    )
     names: list[str] = config.getoption(_CASES) or []
     given = [config.invocation_params.dir / name for name in names]
     folders = [Path(folder).resolve() for folder in (*config.getini(_CASES), *given)]
@@ -127,17 +137,23 @@ def _dragoman_launcher() -> Iterator["Launcher | None"]:
 
 @pytest.fixture
 def dragoman_gateway(
+    request: pytest.FixtureRequest,
     dragoman_backend: "Backend",
     dragoman_config: dict[str, object],
     _dragoman_launcher: "Launcher | None",
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator["Gateway"]:
-    """Run a gateway in front of `dragoman_backend`, and point the OpenAI SDK to it."""
-    from gateway.pytest_plugin.gateway_fixture import run_configured  # noqa: PLC0415 - only if used
+    """Run a gateway in front of `dragoman_backend`, and point the OpenAI SDK to it.
+
+    A test with the mark `dragoman_recordings` gets the recorded replies of a real backend.
+    """
+    from gateway.pytest_plugin.gateway_fixture import run_for_test  # noqa: PLC0415 - only if used
 
     folder = tmp_path_factory.mktemp("dragoman")
-    with run_configured(dragoman_config, dragoman_backend, folder, _dragoman_launcher) as gateway:
+    with run_for_test(
+        request.node, dragoman_config, dragoman_backend, folder, _dragoman_launcher
+    ) as gateway:
         monkeypatch.setenv("OPENAI_BASE_URL", gateway.url)
         monkeypatch.setenv("OPENAI_API_KEY", gateway.api_key)
         yield gateway

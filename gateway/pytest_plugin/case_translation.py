@@ -3,6 +3,7 @@
 import adapters
 from adapters import InvalidReplyError, InvalidRequestError, UnsupportedRequestError
 from adapters.model_rules import BackendCapabilities
+from gateway.config.transforms import make_transforms
 from gateway.dry_run import OfflineTranslator, read_request
 from gateway.pytest_plugin.case_options import CaseOptions
 from gateway.pytest_plugin.cases import (
@@ -51,6 +52,7 @@ def _make_translator(case: Case, target: str, options: CaseOptions) -> OfflineTr
         policy=case.policy if isinstance(case, RequestCase) else "report",
         status=case.status if isinstance(case, ErrorCase) else None,
         request=request,
+        transforms=make_transforms(options.transforms),
     )
 
 

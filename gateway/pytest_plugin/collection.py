@@ -8,6 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.location import PyTestLocation
 
+from gateway.config.transforms import TransformConfigError, make_transforms
 from gateway.pytest_plugin.case_options import CaseOptions, read_options
 from gateway.pytest_plugin.case_translation import translate_case
 from gateway.pytest_plugin.cases import Case, CaseError, StreamCase, read_case
@@ -47,11 +48,12 @@ class CaseCollector(pytest.Collector):
         """Yield a test for each case and each of its target dialects."""
         try:
             options = read_options(self.path.parent, self.root)
+            make_transforms(options.transforms)
             cases = self.read_cases()
-        except CaseError as error:
+        except (CaseError, TransformConfigError) as error:
             raise self.CollectError(str(error)) from None
         for case, prefix, path in cases:
-            for target in options.targets or case.others():
+            for target in options.targets_of(case):
                 pair = f"{case.dialect}-to-{target}"
                 test = _make_test(case, target, options, f"{pair}/{path.as_posix()}")
                 item = CaseTest.create(self, prefix + pair, test)

@@ -1,16 +1,17 @@
 """Translations of single bodies for tests, with assertions on their losses."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
 import msgspec
 from msgspec import Raw
 
-from adapters import Loss, deterministic_ids
+from adapters import Loss, Transform, deterministic_ids
 from adapters.model_rules import BackendCapabilities
 from adapters.sse import Decoder
+from gateway.config.transforms import make_transform
 from gateway.dry_run import Kind, OfflineTranslator, read_request
 from gateway.grammar_check import check_inputs_blocking
 from gateway.pytest_plugin.bodies import (
@@ -105,6 +106,7 @@ class Translate(Protocol):
         status: int | None = None,
         profile: str | None = None,
         capabilities: Mapping[str, object] | None = None,
+        transforms: Iterable[Transform | str] = (),
     ) -> Translation:
         """Translate one body."""
         ...
@@ -121,9 +123,11 @@ def translate(  # noqa: PLR0913 - the fields of a test
     status: int | None = None,
     profile: str | None = None,
     capabilities: Mapping[str, object] | None = None,
+    transforms: Iterable[Transform | str] = (),
 ) -> Translation:
     """Translate a request, or a reply, stream or error of a backend.
 
+    A transform is an object or the import path of its class, "package.module:Class".
     With a reply or stream, `request` is the request that it belongs to. A body that cannot be
     translated raises a `DragomanError`.
     """
@@ -140,6 +144,9 @@ def translate(  # noqa: PLR0913 - the fields of a test
         BackendCapabilities(profile, capabilities or {}),
         status=status,
         request=None if answered is None else read_request(answered, (target, source)),
+        transforms=tuple(
+            make_transform(one) if isinstance(one, str) else one for one in transforms
+        ),
     )
     if stream is not None:
         return translate_stream(translator, encode_stream(stream))
@@ -162,5 +169,7 @@ def translate_stream(translator: OfflineTranslator, stream: bytes) -> Translatio
     """Translate a whole stream."""
     reply = translator.stream()
     body = reply.feed(stream) + reply.finish(started=True).body
+    if reply.faults:
+        raise reply.faults[0]
     losses = (*reply.losses, *check_inputs_blocking(reply.custom_inputs))
     return Translation("stream", translator.source, translator.target, body, losses)

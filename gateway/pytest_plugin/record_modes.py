@@ -1,0 +1,49 @@
+"""Recordings of a test: replayed in place of the backend, or made anew with the real one."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Literal, cast
+
+import pytest
+
+from gateway.recording.format import find_recordings
+
+# The words of vcrpy.
+RecordMode = Literal["none", "once", "all"]
+
+_DEFAULT_FOLDER = "recordings"
+_UNSAFE = re.compile(r"[^\w.]+")
+
+
+def record_mode(config: pytest.Config) -> RecordMode:
+    """Return the mode of this run: CI servers never record."""
+    given = cast("RecordMode", config.getoption("dragoman_record"))
+    return "none" if os.environ.get("CI") else given
+
+
+def recordings_folder(item: pytest.Item) -> Path | None:
+    """Return the folder of a test's recordings; None if it is not marked.
+
+    `@pytest.mark.dragoman_recordings("folder")` names a folder beside the test file; without a
+    name, it is that of the test in `recordings`.
+    """
+    marker = item.get_closest_marker("dragoman_recordings")
+    if marker is None:
+        return None
+    name = _UNSAFE.sub("-", item.name).strip("-.")
+    folder = marker.args[0] if marker.args else f"{_DEFAULT_FOLDER}/{item.path.stem}/{name}"
+    return item.path.parent / str(folder)
+
+
+def must_record(mode: RecordMode, folder: Path) -> bool:
+    """Whether a test must be recorded, after its old recordings are deleted if necessary."""
+    if mode == "all":
+        for recording in list(find_recordings(folder)):
+            shutil.rmtree(recording)
+    recorded = next(find_recordings(folder), None) is not None
+    if mode == "none" and not recorded:
+        message = f"there are no recordings in {folder}; make them with --dragoman-record once"
+        raise AssertionError(message)
+    return not recorded
