@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--dragoman-record",
-        choices=("none", "once", "new_episodes", "all"),
+        choices=("none", "once", "all"),
         default="none",
         help="Whether marked tests record the replies of a real backend (default: none).",
     )

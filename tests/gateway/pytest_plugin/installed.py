@@ -61,7 +61,8 @@ class Project:
             if name not in removed and not name.startswith("PYTEST_")
         }
         return subprocess.run(  # noqa: S603 - our own command
-            [str(self.python), "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+            # As the command `pytest`, which does not add the working directory to the path.
+            [str(self.python), "-P", "-m", "pytest", "-p", "no:cacheprovider", *arguments],
             cwd=self.folder,
             env=inherited | environment,
             capture_output=True,

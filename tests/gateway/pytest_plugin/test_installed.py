@@ -1,9 +1,17 @@
 """Projects of users, in an environment with the wheel."""
 
 import re
+import tomllib
+from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import fields
 
+from gateway.pytest_plugin.backend import Backend, run_backend
+from gateway.pytest_plugin.case_options import CaseOptions
+from gateway.pytest_plugin.cases import ErrorCase, ReplyCase, RequestCase, StreamCase
+from gateway.pytest_plugin.delivery import Delivery
+from tests.gateway.gateway_process import ROOT
 from tests.gateway.pytest_plugin.installed import Project
 
 SNAPSHOTS = "cases/__snapshots__"
@@ -23,14 +31,16 @@ def counts(output: str) -> dict[str, int]:
 
 def test_sample_project_passes(sample: Project) -> None:
     sample.check(*ONLY_CASES, "--snapshot-update")
-    assert counts(sample.check()) == {"passed": 16}
+    assert counts(sample.check()) == {"passed": 18}
     snapshots = sorted(path for path in (sample.folder / SNAPSHOTS).rglob("*.*"))
     names = [path.relative_to(sample.folder / SNAPSHOTS).as_posix() for path in snapshots]
     assert names == [
+        "chat-to-chat/limited/short.json",
         "chat-to-legacy/forecast.json",
         "chat-to-legacy/rain.sse",
         "chat-to-legacy/recorded/reply.json",
         "chat-to-responses/forecast.json",
+        "chat-to-responses/limited/short.json",
         "chat-to-responses/rain.sse",
         "chat-to-responses/recorded/reply.json",
         "responses-to-chat/overloaded.json",
@@ -44,21 +54,23 @@ def test_sample_project_passes(sample: Project) -> None:
 
 def test_sample_project_passes_in_several_processes(sample: Project) -> None:
     sample.check("cases", "--snapshot-update")
-    assert counts(sample.check("-n", "2")) == {"passed": 16}
+    assert counts(sample.check("-n", "2")) == {"passed": 18}
 
 
-def test_changed_translation_fails_until_it_is_updated(sample: Project) -> None:
+def test_changed_transform_fails_until_the_snapshots_are_updated(sample: Project) -> None:
     sample.check("cases", "--snapshot-update")
-    case = sample.folder / "cases/forecast.json"
-    case.write_text(case.read_text().replace("Oslo", "Bergen"))
+    transform = sample.folder / "my_transforms.py"
+    transform.write_text(transform.read_text().replace("1000", "500"))
     done = sample.run("cases")
     assert done.returncode == 1
-    assert "chat-to-responses/forecast: the translation differs from its snapshot" in done.stdout
-    assert '-         "content": "Will it rain in Oslo?"' in done.stdout
-    assert '+         "content": "Will it rain in Bergen?"' in done.stdout
+    title = "chat-to-responses/limited/short: the translation differs from its snapshot"
+    assert title in done.stdout
+    assert '-     "max_output_tokens": 1000,' in done.stdout
+    assert '+     "max_output_tokens": 500,' in done.stdout
+    assert "LimitOutput: limited to 500 (capability)" in done.stdout
     assert "Traceback" not in done.stdout
     assert "collection.py" not in done.stdout
-    assert counts(done.stdout) == {"failed": 2, "passed": 8}
+    assert counts(done.stdout) == {"failed": 2, "passed": 10}
     sample.check("cases", "--snapshot-update")
     sample.check("cases")
 
@@ -79,7 +91,7 @@ def test_a_part_of_the_cases_can_be_selected(sample: Project) -> None:
     sample.check(*ONLY_CASES, "--snapshot-update")
     assert counts(sample.check("cases/rain.sse::chat-to-legacy")) == {"passed": 1}
     selected = sample.check(*ONLY_CASES, "-k", "forecast")
-    assert counts(selected) == {"passed": 2, "deselected": 8}
+    assert counts(selected) == {"passed": 2, "deselected": 10}
 
 
 def test_folder_of_the_command_line_is_tested_beside_given_paths(project: Project) -> None:
@@ -113,6 +125,7 @@ def test_options_of_a_folder(project: Project) -> None:
         ("a.json", '{"dialect": "chat", "body": {}, "no": 1}', "unknown field `no`"),
         ("a.sse", "data: 1\n\n", "`: name value` lines and an empty line must precede"),
         ("cases.toml", 'profile = "none"', "profile must be one of generic"),
+        ("cases.toml", 'transforms = ["no:No"]', "cannot import no"),
         ("r/backend-reply.json", "{}", "needs a dialect"),
     ],
 )
@@ -171,3 +184,101 @@ def test_plugin_can_be_disabled(sample: Project) -> None:
     sample.write("pyproject.toml", "")
     sample.write("tests/test_weather.py", "def test_nothing():\n    pass\n")
     assert counts(sample.check("-p", "no:dragoman")) == {"passed": 1}
+
+
+# Recordings
+
+
+@pytest.fixture
+def recorded(project: Project) -> Iterator[tuple[Project, Backend]]:
+    """Return a project with a test that is recorded, and its real backend."""
+    project.write(
+        "test_recorded.py",
+        """
+        import openai
+        import os
+        import pytest
+
+        @pytest.fixture
+        def dragoman_config():
+            return {"backends": [{"url": os.environ["BACKEND"], "dialect": "chat"}]}
+
+        @pytest.mark.dragoman_recordings
+        def test_hello(dragoman_gateway):
+            client = openai.OpenAI(max_retries=0)
+            assert client.responses.create(model="m", input="Hi").output_text == "Hello"
+        """.replace("\n        ", "\n"),
+    )
+    with run_backend() as backend:
+        yield project, backend
+
+
+def test_recordings_replace_the_backend(recorded: tuple[Project, Backend]) -> None:
+    project, backend = recorded
+    in_ci = project.run("--dragoman-record", "all", BACKEND=backend.url, CI="true")
+    assert in_ci.returncode == 1
+    assert "make them with --dragoman-record once" in in_ci.stdout
+    assert backend.requests == []
+    backend.reply("Hello")
+    key = "sk-proj-0123456789abcdefghij"
+    once = ("--dragoman-record", "once")
+    project.check(*once, BACKEND=backend.url, OPENAI_API_KEY=key)
+    assert backend.last_request.headers["authorization"] == f"Bearer {key}"
+    for path in (project.folder / "recordings/test_recorded/test_hello").rglob("*.*"):
+        assert path.is_dir() or key not in path.read_text()
+    project.check(*once, BACKEND=backend.url)
+    assert len(backend.requests) == 1
+    backend.reply("Hello")
+    project.check("--dragoman-record", "all", BACKEND=backend.url)
+    assert len(backend.requests) == 2
+    assert len([*(project.folder / "recordings/test_recorded/test_hello").iterdir()]) == 1
+
+
+# docs/testing-your-transforms.md
+
+PAGE = (ROOT / "docs/testing-your-transforms.md").read_text()
+README_BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+NAMED_BLOCKS = re.findall(r"`([\w/.-]+)`:\n\n```\w+\n(.*?)```", PAGE, re.DOTALL)
+COMMANDS = re.findall(r"```sh\n(.*?)\n```", PAGE, re.DOTALL)
+SNAPSHOT = re.compile(r"`(cases/__snapshots__/[\w/.-]+)`.*?```json\n(.*?)```", re.DOTALL)
+RECORDED = {
+    "client-request.json": '{"model": "gpt-5", "input": "Is it raining in Oslo?"}',
+    "backend-request.json": '{"model": "gpt-5", "messages": '
+    '[{"role": "user", "content": "Is it raining in Oslo?"}]}',
+    "backend-reply.json": '{"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-5",'
+    ' "choices": [{"index": 0, "message": {"role": "assistant", "content": "Oslo is dry."},'
+    ' "finish_reason": "stop"}]}',
+}
+
+
+def test_every_block_of_the_page_is_run(project: Project) -> None:
+    for name, content in NAMED_BLOCKS:
+        project.write(name, content)
+    [readme] = [block for block in README_BLOCKS if "dragoman_backend" in block]
+    project.write("tests/test_readme.py", readme)
+    for name, content in RECORDED.items():
+        project.write(f"tests/recordings/oslo/{name}", content)
+    [(path, snapshot)] = SNAPSHOT.findall(PAGE)
+    assert len(NAMED_BLOCKS) + len(COMMANDS) + 1 == PAGE.count("```") // 2
+    install, *commands = COMMANDS
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert install == "pip install 'dragoman[pytest]'"
+    assert "pytest" in extras["optional-dependencies"]
+    # In this order, so that the first run writes the snapshots.
+    for command in sorted(commands, key=lambda command: "--snapshot-update" not in command):
+        settings, _, options = command.partition("pytest")
+        environment = dict(word.split("=") for word in settings.split())
+        project.check(*options.split(), **environment)
+    assert (project.folder / path).read_text() == snapshot
+
+
+def test_tables_of_the_page_are_complete() -> None:
+    rows = PAGE.partition("| field | in |")[2].partition("\n\n")[0]
+    documented = {*re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)", rows, re.MULTILINE)))}
+    kinds = (RequestCase, ReplyCase, StreamCase, ErrorCase)
+    assert documented == {field.encode_name for kind in kinds for field in fields(kind)} - {"name"}
+    options = {field.encode_name for field in fields(CaseOptions)}
+    assert options <= {*re.findall(r"`(\w+)`", PAGE)}
+    methods = {name for name in vars(Backend) if not name.startswith("_")}
+    assert methods <= {*re.findall(r"`(\w+)", PAGE)}
+    assert {*Delivery.__annotations__} <= {*re.findall(r"`(\w+)`", PAGE)}
