@@ -84,6 +84,9 @@ def test_argument_is_set(names: dict[str, Any]) -> None:
         text = received.replace("\\", "")
         assert '{"a": 1, "dry": true}' in text
         assert text.count("dry") == 1
+    for invalid in ("[1]", "{"):
+        turn = Turn(calls=(Call("run", invalid),))
+        assert "dry" not in replies(turn, names["SetArgument"]("run", "dry", value=True))[0]
 
 
 def test_text_is_in_capital_letters(names: dict[str, Any]) -> None:

@@ -254,7 +254,10 @@ def text_formats(capabilities: Capabilities) -> tuple[TextFormat, ...]:
 def error_for_client(error: Error, plan: ReplyPlan) -> Error:
     """Return a backend's error with its parameter named as in the client's request."""
     options = plan.options
-    moved = not all(isinstance(tool, FunctionTool) for tool in plan.request.tools)
+    tools = plan.request.tools
+    moved = len(tools) != len(plan.client_request.tools) or not all(
+        isinstance(tool, FunctionTool) for tool in tools
+    )
     param = translate_error_param(error.param, options.backend, options.client, tools_dropped=moved)
     return error if param == error.param else replace(error, param=param)
 

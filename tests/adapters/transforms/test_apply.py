@@ -199,6 +199,27 @@ def test_changed_items_keep_the_paths_of_the_client(make: Make, paths: list[str]
     assert seen.paths == paths
 
 
+def test_given_paths_are_kept() -> None:
+    class Own(Transform, frozen=True):
+        def request(self, request: Request, _losses: TransformLosses) -> Request:
+            return replace(request, items=(NEW,), paths=("messages[7]",))
+
+    seen = Paths([])
+    adapters.translate_request(TWO, client="chat", backend="chat", transforms=[Own(), seen])
+    assert seen.paths == ["messages[7]"]
+
+
+def test_errors_of_the_backend_name_the_tools_of_the_client() -> None:
+    class AddTool(Transform, frozen=True):
+        def request(self, request: Request, _losses: TransformLosses) -> Request:
+            return replace(request, tools=(FunctionTool("g"), *request.tools))
+
+    exchange = Exchange("responses", "chat", transforms=(AddTool(),))
+    exchange.request(RESPONSES)
+    error = b'{"error":{"message":"no","param":"tools[1].function.name"}}'
+    assert json.loads(exchange.error(400, error).body)["error"]["param"] == "tools"
+
+
 # Costs
 
 
@@ -322,6 +343,24 @@ def test_fault_in_a_whole_reply_is_raised_with_its_cause() -> None:
 
 
 Change = Callable[[Event], Any]
+
+
+def test_exchange_can_be_rejected_before_its_request() -> None:
+    class Reject(Transform, frozen=True):
+        def for_exchange(self) -> Transform:
+            raise adapters.InvalidRequestError("model", "is not for you")
+
+    with pytest.raises(adapters.InvalidRequestError, match="model is not for you"):
+        translate(CHAT, Reject())
+
+
+def test_transform_can_leave_a_reply_unchanged() -> None:
+    class Nothing(Transform, frozen=True):
+        def reply(self, _losses: TransformLosses) -> EventTransform | None:
+            return None
+
+    sent = translate(CHAT, Nothing())
+    assert text_of(adapters.translate_reply(REPLY, sent).body) == "Hello"
 
 
 class Events(Transform, frozen=True):

@@ -106,6 +106,12 @@ def test_two_tools_can_swap_their_names() -> None:
     assert [tool.name for tool in request.tools if isinstance(tool, FunctionTool)] == ["b", "a"]
 
 
+def test_tool_choice_is_renamed() -> None:
+    choices = [NamedToolChoice("find"), NamedToolChoice("find", namespace="other"), None]
+    renamed = [changed(RENAME, Request(tool_choice=choice))[0].tool_choice for choice in choices]
+    assert renamed == [NamedToolChoice("search"), choices[1], None]
+
+
 # AddSystemMessage
 
 
@@ -225,6 +231,22 @@ def test_arguments_of_calls_are_redacted() -> None:
     reply, losses = redacted_reply(call)
     assert reply.choices[0].items == (msgspec.structs.replace(call, arguments=r'{"a":"<\\1>"}'),)
     assert losses == ["changed c: RedactText: text was redacted"]
+
+
+def test_texts_of_a_failed_reply_are_redacted() -> None:
+    stream = Exchange("chat", "chat", transforms=(REDACT,)).stream()
+    written = stream.feed(chunk('{"content":"Call 555-1234"}'))
+    written += stream.finish(started=True).body
+    assert b'"content":"Call <\\\\1>"' in written
+    assert b"555" not in written
+
+
+def test_arguments_that_are_nested_too_deeply_are_searched_as_text() -> None:
+    arguments = '{"a":' * 900 + '"555-1234"' + "}" * 900
+    request, _ = changed(REDACT, Request(items=(ToolCall("c", "f", arguments),)))
+    [call] = request.items
+    assert isinstance(call, ToolCall)
+    assert call.arguments == arguments.replace("555-1234", r"<\1>")
 
 
 # Options
