@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from adapters.errors import DragomanError, TransformError
 from adapters.ir.event_order import EventOrder, EventOrderError
 from adapters.ir.events import BlockId, Closed, Delta, Event, Failed, Finished, Opened
-from adapters.ir.types import Request
+from adapters.ir.normalize import UniqueCallIds
+from adapters.ir.types import Item, Message, Reasoning, Request, ToolCall
 from adapters.losses import Losses
 from adapters.stages.stage import Stage
 from adapters.transforms.transform import EventTransform, Transform, TransformLosses
@@ -142,6 +143,9 @@ class TransformStage(Stage):
         self._order = EventOrder()
         # The ids of the blocks of the reply.
         self._blocks: set[BlockId] = set()
+        # The ids of the items, and those of the calls of each choice.
+        self._item_ids: set[str] = set()
+        self._call_ids: dict[int, UniqueCallIds] = {}
         # The faults of all transforms of the reply, which the translator shares.
         self.faults: list[TransformError] = []
 
@@ -185,11 +189,27 @@ class TransformStage(Stage):
         return changed
 
     def _checked(self, event: Event) -> Event:
-        """Return an event with a unique block id; raise `EventOrderError` if it is not legal."""
+        """Return an event with unique ids; raise `EventOrderError` if it is not legal."""
         if isinstance(event, Opened | Delta | Closed) and event.index not in self._blocks:
             event = replace(event, index=f"{self._prefix}{event.index}")
+        if isinstance(event, Opened):
+            event = replace(event, item=self._with_unique_ids(event.item, event.choice))
         self._order.check(event)
         return event
+
+    def _with_unique_ids(self, item: Item, choice: int) -> Item:
+        """Return an item whose ids no other one has, as the parts of an item that was split do."""
+        if isinstance(item, Message | ToolCall | Reasoning):
+            item_id = item.item_id
+            if item_id is not None and item_id in self._item_ids:
+                item = replace(item, item_id=None)
+            elif item_id is not None:
+                self._item_ids.add(item_id)
+        if isinstance(item, ToolCall):
+            ids = self._call_ids.setdefault(choice, UniqueCallIds(self._losses))
+            call_id = ids.unique(item.call_id, item.name, item.path)
+            return item if call_id == item.call_id else replace(item, call_id=call_id)
+        return item
 
     def _end(self, event: Event, error: DragomanError) -> list[Event]:
         """End the reply with an error."""

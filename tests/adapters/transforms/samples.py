@@ -61,8 +61,7 @@ class _RepeatedCalls(ItemTransform):
         if item.status == "incomplete":
             # No item may follow a truncated one.
             return [item]
-        second = replace(item, call_id=f"{item.call_id}_again", item_id=None, arguments="{}")
-        return [item, second]
+        return [item, replace(item, arguments="{}")]
 
 
 class Prefix(Transform, frozen=True):
