@@ -87,8 +87,8 @@ class ChunkCheck:
         # Whether a chunk that differs only in its text would have the same verdict.
         self.repeatable = False
         self._invalid = False
-        # Whether a call was received that its reader has not opened.
-        self._holds = False
+        # The choices with a call that its reader has not opened.
+        self._unopened: set[int] = set()
         # Whether the rest of the stream is held: a call began before the end of the call before
         # it, which may still continue, or the reply is finished.
         self._holds_rest = False
@@ -97,7 +97,7 @@ class ChunkCheck:
 
     def begin(self, chunk: Chunk, *, valid: bool) -> None:
         """Begin a chunk; `valid` is whether its fields have the specified types."""
-        self.repeatable, self._invalid, self._holds = True, False, False
+        self.repeatable, self._invalid = True, False
         if not valid:
             self._report_chunk("stream", "fields of a wrong type are converted")
         if not chunk.choices:
@@ -127,7 +127,7 @@ class ChunkCheck:
         if self._invalid:
             return "write"
         # A backend may send more text or another finish reason after the first one.
-        if self._holds or self._holds_rest:
+        if self._unopened or self._holds_rest:
             self.repeatable = False
             return "hold"
         return "pass"
@@ -177,9 +177,12 @@ class ChunkCheck:
         ):
             # The usual case.
             return
+        begun = len(self._choices)
         if state is None:
             state = self._choices[choice.index or 0] = _Choice(choice.index or 0)
         self._number = state.number
+        if not state.began and begun < state.number < self._expected:
+            self._report("index", "begins before an earlier choice; the choices begin in order")
         if choice.index is None:
             self._report("index", "missing; added")
         elif not 0 <= choice.index < self._expected:
@@ -304,9 +307,10 @@ class ChunkCheck:
         delta = choice.delta
         if delta is None or not (delta.tool_calls or delta.function_call):
             return
+        self._unopened.discard(self._number)
         if calls.has_unopened:
             # The call is opened with a later chunk.
-            self._holds = True
+            self._unopened.add(self._number)
         elif not events and _has_fragment(delta):
             reason = "the arguments are repeated, or received after their end"
             self._report("delta.tool_calls", reason)
