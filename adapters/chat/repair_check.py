@@ -177,12 +177,8 @@ class ChunkCheck:
         ):
             # The usual case.
             return
-        begun = len(self._choices)
-        if state is None:
-            state = self._choices[choice.index or 0] = _Choice(choice.index or 0)
+        state = state or self._begin_choice(choice.index or 0)
         self._number = state.number
-        if not state.began and begun < state.number < self._expected:
-            self._report("index", "begins before an earlier choice; the choices begin in order")
         if choice.index is None:
             self._report("index", "missing; added")
         elif not 0 <= choice.index < self._expected:
@@ -200,6 +196,13 @@ class ChunkCheck:
             self._check_function(delta.function_call, state)
         if choice.finish_reason is not None:
             self._check_finish(choice.finish_reason, state)
+
+    def _begin_choice(self, number: int) -> _Choice:
+        self._number = number
+        if len(self._choices) < number < self._expected:
+            self._report("index", "begins before an earlier choice; the choices begin in order")
+        state = self._choices[number] = _Choice(number)
+        return state
 
     def _check_order(self, delta: MessageDelta, state: _Choice) -> None:
         if state.finished:
