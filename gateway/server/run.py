@@ -111,11 +111,13 @@ def _migrate_store(config: Config) -> bool:
 
 
 def print_startup_banner(config: Config, address: Address) -> None:
-    """Print the backends or an example for the demo, and a warning if anyone can get access."""
+    """Print the backends or an example for the demo, and what a user should be aware of."""
     for backend in config.backends:
         _print(_describe(backend))
     if not config.backends:
         _print(_DEMO.format(url=_url(address)))
+    if config.recording.directory is not None:
+        _print(f"recording every exchange in {config.recording.directory}")
     if not config.access.keys and not _is_loopback(address):
         print(_OPEN_ACCESS.format(host=address[0]), file=sys.stderr, flush=True)  # noqa: T201 - for the terminal
 

@@ -126,6 +126,11 @@ def test_banner_lists_backends_without_secrets(capsys: pytest.CaptureFixture[str
     assert printed.err == ""
 
 
+def test_banner_names_the_folder_of_recordings(capsys: pytest.CaptureFixture[str]) -> None:
+    print_startup_banner(Config(recording=RecordingConfig("folder")), ("127.0.0.1", 1))
+    assert "recording every exchange in folder\n" in capsys.readouterr().out
+
+
 def test_banner_explains_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
     print_startup_banner(Config(), ("::1", 8080))
     assert "curl http://[::1]:8080/v1/responses" in capsys.readouterr().out
