@@ -17,6 +17,7 @@ from tests.gateway.backend_replies import Turn, reply_body, stream_events
 from tests.gateway.background.requests import QUICK
 from tests.gateway.conftest import Harness, run_harness
 from tests.gateway.gateway_config import (
+    DIALECTS,
     EVERY_PAIR,
     STREAMED_OR_NOT,
     backend_table,
@@ -154,6 +155,30 @@ def test_credentials_are_recorded_as_markers(recorded: Harness, folder: Path, fi
         assert marked in data(recording, name)
     assert recording.exchange.redactions == 8
     assert "cookie" not in recording.exchange.client.headers
+    files = [path for path in (folder / FOLDER).rglob("*") if path.is_file()]
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("client", DIALECTS)
+def test_credentials_that_are_split_over_a_stream_are_recorded_as_markers(
+    client: str, recorded: Harness, folder: Path, find: Find
+) -> None:
+    pieces = ("The key is back", "end-key-0123", "45", "6789", ".")
+    chunks = [
+        {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        | {"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]}
+        for piece in pieces
+    ]
+    *_, finish, done = stream_events("chat", TURN, usage=False)
+    events = (b"data: %s\n\n" % json.dumps(chunk).encode() for chunk in chunks)
+    model = recorded.enqueue("keyed-chat", stream_reply(*events, finish, done))
+    received = recorded.request(client, model, streamed=True).body.decode()
+    assert all(json.dumps(piece) in received for piece in pieces)
+    [recording] = find(model)
+    assert recording.exchange.client.violations == ()
+    for name in ("backend-reply", "client-reply"):
+        assert b'"The key is [redacted:1]"' in data(recording, name)
+        assert b"0123" not in data(recording, name)
     files = [path for path in (folder / FOLDER).rglob("*") if path.is_file()]
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
 
