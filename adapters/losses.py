@@ -19,7 +19,7 @@ reply, `ReplyLosses` describes it. `summarize_losses` returns a short form for p
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal, get_args
 
 from msgspec import Struct
@@ -184,6 +184,12 @@ class Losses:
             self._renamed = dict(self._client_names)
             self._client_names = self._renamed
         self._renamed.update(names)
+
+    def withdraw(self, path: str, reasons: Collection[str]) -> None:
+        """Remove losses of a path with these reasons, which do not apply to the client."""
+        for loss in [*self._losses]:
+            if loss.path == path and loss.reason in reasons:
+                del self._losses[loss]
 
     def move(self, field: str, item_path: str) -> None:
         """Prefix the paths of a field and of its inner fields, which are those of an item."""

@@ -11,7 +11,6 @@ from adapters.chat.message_reader import TypicalCall, read_assistant
 from adapters.chat.wire import (
     CHAT_ONLY_REPLY_FIELDS,
     FAMILY,
-    MISSING_CALL_ID_REASON,
     READ_FINISH_REASON,
     REFUSAL_LOGPROBS_REASON,
     UNREADABLE_IMAGE_REASON,
@@ -25,6 +24,7 @@ from adapters.dialect import ReplyContext
 from adapters.errors import InvalidRequestError
 from adapters.ir.normalize import (
     EMPTY_REPLY_REASON,
+    MISSING_CALL_ID_REASON,
     UniqueCallIds,
     mark_incomplete,
     normalize_calls,

@@ -22,6 +22,7 @@ from adapters.ir.normalize import (
     EMPTY_REPLY_REASON,
     MERGED_CHOICES_REASON,
     call_path,
+    content_path,
     effective_finish,
     has_calls,
     merge_choices,
@@ -236,7 +237,7 @@ def report_unwritable(
         if isinstance(item, ir.Message):
             for number, part in enumerate(item.content):
                 if not isinstance(part, ir.Text | ir.Refusal):
-                    path = part_path(item, number)
+                    path = content_path(item, number)
                     losses.dropped(path, f"{LABEL} supports only text", "capability")
         elif isinstance(item, ir.Reasoning):
             if item.encrypted is not None or (reasoning_text((item,)) and not writes_reasoning):

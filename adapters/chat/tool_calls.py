@@ -23,12 +23,13 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Raw, Struct
 
-from adapters.chat.wire import FAMILY, MISSING_CALL_ID_REASON, CallDelta
+from adapters.chat.wire import FAMILY, CallDelta
 from adapters.ids import IdSource
 from adapters.ir.events import Closed, Delta, Event, Opened
 from adapters.ir.normalize import (
     EMPTY_ARGUMENTS,
     EMPTY_ARGUMENTS_REASON,
+    MISSING_CALL_ID_REASON,
     MISSING_NAME_REASON,
     UniqueCallIds,
 )

@@ -137,7 +137,6 @@ WRITE_FINISH_REASON: dict[FinishReason, str] = {
 
 # Reasons for losses
 REFUSAL_LOGPROBS_REASON = "log probabilities of refusals are not supported by other dialects"
-MISSING_CALL_ID_REASON = "the backend sent no call id; an id was generated"
 NO_REASONING_FIELD_REASON = "Chat Completions does not support reasoning"
 IMAGES_REASON = f"{LABEL} has no images in replies; only the image itself is sent, in images"
 UNREADABLE_IMAGE_REASON = "the image has no URL"

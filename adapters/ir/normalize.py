@@ -33,6 +33,8 @@ ONLY_REASONING_REASON = "the reply is only reasoning, without text and calls; re
 SUMMARY_REASON = "only the text of the reasoning is sent, and not its summary"
 MISSING_USAGE_REASON = "the backend reported no usage; reported as 0"
 MERGED_CHOICES_REASON = "the backend sent several choices; merged into one"
+MISSING_CALL_ID_REASON = "the backend sent no call id; an id was generated"
+REPEATED_CALL_ID_REASON = "the call id is not unique; replaced"
 MISSING_NAME_REASON = "the call has no name"
 REFUSAL_AS_TEXT_REASON = "a refusal is supported only in assistant messages; sent as text"
 FILE_ID_BESIDE_URL_REASON = "an image can have only one source; the URL is sent"
@@ -107,6 +109,12 @@ def part_path(message: Message, number: int) -> str:
     return path if path.endswith("message") else f"{path}.content[{number}]"
 
 
+def content_path(message: Message, number: int) -> str:
+    """Return the path of a part of a message as such, and not of one of its fields."""
+    path = part_path(message, number)
+    return f"{path}.content" if path.endswith("message") else path
+
+
 def lacks_arguments(call: ToolCall) -> bool:
     """Whether a complete function call has blank arguments, which cannot be parsed."""
     return call.kind == "function" and call.status != "incomplete" and not call.arguments.strip()
@@ -139,8 +147,7 @@ class UniqueCallIds:
             number += 1
             unique = f"{call_id}_{number}"
         if unique != call_id:
-            reason = "the call id is not unique; replaced"
-            self.losses.changed(path or f"call {name} ({unique})", reason)
+            self.losses.changed(path or f"call {name} ({unique})", REPEATED_CALL_ID_REASON)
         self._used.add(unique)
         return unique
 

@@ -7,11 +7,17 @@ from adapters.chat.stream_writer import StreamWriter as ChatStreamWriter
 from adapters.chat.wire import WRITE_FINISH_REASON as CHAT_FINISH_REASON
 from adapters.chat.wire import Wire, extras_writer
 from adapters.dialect import BaseStreamWriter, ReplyContext
-from adapters.ir.normalize import call_path
+from adapters.ir.normalize import (
+    MISSING_CALL_ID_REASON,
+    REPEATED_CALL_ID_REASON,
+    call_path,
+)
 from adapters.ir.types import FinishReason, Reply, ToolCall
 from adapters.legacy.request_writer import LABEL, ONE_CALL_REASON
 from adapters.sse import PLACEHOLDER
 
+# Reports of call ids, which legacy clients do not receive.
+_CALL_ID_REASONS = (MISSING_CALL_ID_REASON, REPEATED_CALL_ID_REASON)
 # The path of the call of the first choice in the complete reply.
 CALL_PLACE = "choices[{choice}].message.function_call"
 WRITE_FINISH_REASON: dict[FinishReason, str] = {**CHAT_FINISH_REASON, "calls": "function_call"}
@@ -28,6 +34,7 @@ class LegacyReplyWriter(ReplyWriter):
         extras_writer(self._losses, LABEL).carry(first.extras, wire, call_path(first))
         message["function_call"] = wire
         self._losses.place(call_path(first), f"{path}.function_call")
+        self._losses.withdraw(call_path(first), _CALL_ID_REASONS)
         for call in others:
             self._losses.dropped(call_path(call), ONE_CALL_REASON, "capability")
 
@@ -48,6 +55,7 @@ class FirstCallWriter(CallsWriter):
         if stream.number:
             self._losses.dropped(path, ONE_CALL_REASON, "capability")
             return []
+        self._losses.withdraw(path, _CALL_ID_REASONS)
         first: Wire = {"name": stream.call.name, "arguments": ""}
         self._extras.carry(stream.call.extras, first, path)
         arguments = self._delta(stream, {"arguments": PLACEHOLDER})

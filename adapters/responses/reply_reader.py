@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from adapters.dialect import ReplyContext
 from adapters.errors import InvalidRequestError, missing_field
 from adapters.ir import types as ir
-from adapters.ir.normalize import UniqueCallIds, normalize_calls
+from adapters.ir.normalize import MISSING_CALL_ID_REASON, UniqueCallIds, normalize_calls
 from adapters.losses import Losses
 from adapters.responses.item_reader import read_item
 from adapters.responses.wire import (
@@ -161,8 +161,7 @@ def read_output_item(raw: Raw, path: str, context: ReplyContext) -> ir.Item:
         case ir.OpaqueItem(kind=kind) if kind == IMAGE_CALL:
             return replace(item, image=_read_image(raw, path), path=path)
         case ir.ToolCall(call_id=""):
-            reason = "the backend sent no call id; an id was generated"
-            context.losses.invented(path, reason)
+            context.losses.invented(path, MISSING_CALL_ID_REASON)
             return replace(item, call_id=context.ids.id("call_"), path=path)
         case ir.ToolOutput():
             # The backend itself ran the tool.

@@ -12,6 +12,7 @@ from adapters.ir.normalize import (
     MERGED_CHOICES_REASON,
     ONLY_REASONING_REASON,
     call_path,
+    content_path,
     merge_choices,
     part_path,
     reply_model,
@@ -126,6 +127,7 @@ class OutputWriter:
             if isinstance(part, ir.Text | ir.Refusal):
                 parts.append(self.write_part(part, path))
             else:
+                path = content_path(message, number)
                 self._losses.dropped(path, f"{LABEL} supports only text", "capability")
         return {
             "id": item_id,

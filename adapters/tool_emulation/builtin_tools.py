@@ -191,7 +191,7 @@ class ParsedArguments(Struct, frozen=True):
     def report(self, path: str, losses: Losses) -> None:
         """Report what was dropped."""
         if self.has_other_fields:
-            losses.dropped(path, "the call does not support some of its arguments")
+            losses.changed(path, "arguments that the tool does not have are removed")
 
 
 def parse_builtin_arguments(tool: HostedTool, arguments: str) -> ParsedArguments | None:

@@ -174,7 +174,7 @@ class ParsedInput(Struct, frozen=True):
     def report(self, path: str, losses: Losses) -> None:
         """Report what was dropped or changed."""
         if self.has_other_fields:
-            losses.dropped(path, "the call does not support some of its arguments")
+            losses.changed(path, "arguments that the tool does not have are removed")
         if self.has_lone_surrogates:
             losses.changed(path, "unpaired surrogates in the input are replaced")
 

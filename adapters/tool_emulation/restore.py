@@ -92,6 +92,8 @@ class CallRestorer(Stage):
         entry = self._registry.resolve_unknown(call)
         if entry is not None:
             reason = f"no tool is named {call.name}; returned as {entry.display_name}"
+            if call.name == entry.display_name:
+                reason = "the name contains the namespace, which is returned in its own field"
             self._losses.changed(call_path(call), reason)
         return entry
 
