@@ -24,6 +24,7 @@ from rich.progress import (
 
 from adapters import Loss
 from adapters.losses import LossGroup
+from gateway.cli.migrate_code import code_command
 from gateway.migration.data.conversion import ConvertedBatch, Totals, convert_batches
 from gateway.migration.data.input import Form, Input
 from gateway.migration.data.output import open_output
@@ -33,7 +34,8 @@ from gateway.terminal import escape_controls, exit_on_error, print_message
 _HELP = """Convert what was made for legacy functions.
 
 \b
-Example:
+Examples:
+  dragoman migrate code src
   dragoman migrate data --to chat old.jsonl --output new.jsonl
 """
 
@@ -82,6 +84,8 @@ class DataOptions(Struct, frozen=True):
 def migrate_command() -> None:
     """Group the migrations."""
 
+
+migrate_command.add_command(code_command)
 
 _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 _writable = click.Path(dir_okay=False, path_type=Path)

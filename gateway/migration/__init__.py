@@ -1,1 +1,1 @@
-"""Migration of legacy `functions` and `function_call`, in stored data."""
+"""Migration of legacy `functions` and `function_call`, in source code and stored data."""

@@ -62,6 +62,7 @@ def test_examples_in_the_help_run(
     (tmp_path / "old.jsonl").write_bytes(cli.EXAMPLE)
     (tmp_path / "batch.jsonl.gz").write_bytes(gzip.compress(cli.EXAMPLE))
     (tmp_path / "new.json").write_bytes(cli.REQUEST)
+    (tmp_path / "src").mkdir()
     (tmp_path / "dragoman.toml").touch()
     (tmp_path / "cassette.yaml").write_text("interactions: []")
     (tmp_path / "cassette.json").write_text('{"interactions": []}')

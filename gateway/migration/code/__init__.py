@@ -1,0 +1,1 @@
+"""Migration of source code from legacy functions to tools."""

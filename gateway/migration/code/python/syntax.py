@@ -1,0 +1,101 @@
+"""Short functions that build and recognize expressions."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import libcst as cst
+from libcst.helpers import parse_template_expression
+
+_PRINTER = cst.Module([])
+
+
+def expression(template: str, **parts: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the expression of a template, whose `{name}` are replaced with expressions."""
+    wrapped: dict[str, Any] = {name: _in_parentheses(part) for name, part in parts.items()}
+    return parse_template_expression(template, **wrapped)
+
+
+def _in_parentheses(part: cst.BaseExpression) -> cst.BaseExpression:
+    """Return an expression that can be an operand of any operator."""
+    is_simple = isinstance(
+        part,
+        cst.Name
+        | cst.Attribute
+        | cst.Subscript
+        | cst.Call
+        | cst.SimpleString
+        | cst.Dict
+        | cst.List,
+    )
+    if is_simple or part.lpar:
+        return part
+    return part.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+def code(node: cst.CSTNode) -> str:
+    """Return the source of a node."""
+    return _PRINTER.code_for_node(node)
+
+
+def string(node: cst.BaseExpression | None) -> str | None:
+    """Return the value of a string literal; None for any other expression."""
+    if isinstance(node, cst.SimpleString) and isinstance(node.evaluated_value, str):
+        return node.evaluated_value
+    return None
+
+
+def with_text(node: cst.CSTNode, text: str) -> cst.CSTNode:
+    """Return a string literal with another text and the same quotes."""
+    assert isinstance(node, cst.SimpleString)  # noqa: S101 - callers pass only string literals
+    return node.with_changes(value=f"{node.prefix}{node.quote}{text}{node.quote}")
+
+
+def key(node: cst.BaseExpression) -> str | None:
+    """Return the string by which an expression subscripts another one."""
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1:
+        index = node.slice[0].slice
+        return string(index.value) if isinstance(index, cst.Index) else None
+    return None
+
+
+def method_argument(node: cst.BaseExpression, method: str) -> str | None:
+    """Return the first argument of a call of a method, if it is a string literal."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.args:
+        return string(node.args[0].value) if node.func.attr.value == method else None
+    return None
+
+
+def keyword(call: cst.Call, name: str) -> cst.Arg | None:
+    """Return the keyword argument of a call with this name."""
+    for argument in call.args:
+        if argument.keyword is not None and argument.keyword.value == name:
+            return argument
+    return None
+
+
+def dict_items(node: cst.Dict) -> Iterator[tuple[str, cst.DictElement]]:
+    """Yield the elements of a dictionary whose keys are string literals."""
+    for element in node.elements:
+        if isinstance(element, cst.DictElement):
+            name = string(element.key)
+            if name is not None:
+                yield name, element
+
+
+def dict_value(node: cst.Dict, name: str) -> cst.BaseExpression | None:
+    """Return the value of a string key in a dictionary."""
+    return next((element.value for found, element in dict_items(node) if found == name), None)
+
+
+def root_name(node: cst.BaseExpression) -> str | None:
+    """Return the variable at the beginning of an expression."""
+    while True:
+        match node:
+            case cst.Name():
+                return node.value
+            case cst.Attribute(value=value) | cst.Subscript(value=value) | cst.Call(func=value):
+                node = value
+            case cst.Await(expression=value):
+                node = value
+            case _:
+                return None

@@ -1,0 +1,68 @@
+"""The rules of the migration of code, with what `--explain` prints."""
+
+from msgspec import Struct
+
+
+class Rule(Struct, frozen=True):
+    """What one rule finds, what it becomes, and why that is safe."""
+
+    summary: str
+    explanation: str
+
+
+RULES: dict[str, Rule] = {
+    "request-functions": Rule(
+        "A request sends `functions`.",
+        """\
+    functions=[weather]    ->    tools=[{"type": "function", "function": weather}],
+                                 parallel_tool_calls=False
+
+Each function becomes a tool with the same schema. A legacy reply has at most one call, so one call
+at a time is requested: the program receives what it received before.""",
+    ),
+    "request-function-call": Rule(
+        "A request sends `function_call`.",
+        """\
+    function_call="auto"               ->    tool_choice="auto"
+    function_call={"name": "weather"}  ->    tool_choice={"type": "function",
+                                                          "function": {"name": "weather"}}
+
+The values have the same meaning.""",
+    ),
+    "read-function-call": Rule(
+        "The program reads `function_call` of a reply.",
+        """\
+    if message.function_call:              ->    if message.tool_calls:
+    message.function_call.name             ->    message.tool_calls[0].function.name
+    call = message.function_call           ->    call = message.tool_calls[0]
+
+The reply has at most one call, because `parallel_tool_calls` is false. A variable keeps the whole
+tool call, as the result needs its id. A person must decide if a call is used in a way that cannot
+be followed, for example if it is stored in an object.""",
+    ),
+    "finish-reason": Rule(
+        'The program compares `finish_reason` with "function_call".',
+        """\
+    finish_reason == "function_call"    ->    finish_reason == "tool_calls"
+
+Servers report the same situation with this reason.""",
+    ),
+    "function-message": Rule(
+        'A message has the role "function".',
+        """\
+    {"role": "function", "name": call.name, "content": result}
+    ->    {"role": "tool", "tool_call_id": call.id, "content": result}
+
+The id is that of the call which was read last in the same function. A person must decide if no call
+was read there: the id has to be passed to it.""",
+    ),
+    "assistant-function-call": Rule(
+        "A message of the assistant has `function_call`.",
+        """\
+    {"role": "assistant", "function_call": {"name": name, "arguments": arguments}}
+    ->    {"role": "assistant", "tool_calls": [{"id": message.tool_calls[0].id, "type": "function",
+                                "function": {"name": name, "arguments": arguments}}]}
+
+The message has the id by which the result refers to it.""",
+    ),
+}
