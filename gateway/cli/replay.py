@@ -16,7 +16,7 @@ from gateway.config.schema import MEMORY_URL, Config, ServerConfig, StateConfig
 from gateway.config.value_checks import check_url
 from gateway.recording.diff_output import make_console, print_differences, summarize
 from gateway.recording.recording_diff import NamedRecording, read_recordings
-from gateway.recording.replay_index import RecordedReply, recorded_replies
+from gateway.recording.replay_index import RecordedReply, ReplyReader
 from gateway.terminal import exit_on_error, print_message
 
 _HELP = """Serve the recorded replies in DIR, or send the recorded requests to a server.
@@ -136,9 +136,9 @@ def _check_options(options: Options) -> None:
 
 def _read_replies(recordings: Sequence[NamedRecording]) -> list[RecordedReply]:
     """Return all replies; print the names of recordings that cannot be replayed."""
-    replies: list[RecordedReply] = []
+    replies, reader = list[RecordedReply](), ReplyReader()
     for one in recordings:
-        found = recorded_replies(one)
+        found = reader.read(one)
         if not found:
             print_message(f"skipped: {one.folder.name}: no whole request and reply of a backend")
         replies += found

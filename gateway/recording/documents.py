@@ -1,6 +1,5 @@
 """Requests, replies and streams of any dialect, read for comparison."""
 
-from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -54,9 +53,8 @@ def _detect(data: bytes) -> Document:
         return Document(data, "other", None)
     if value.get("object") == "response" or "choices" in value:
         return Document(data, "reply", _reply_dialect(value, data))
-    for dialect in _request_dialects(value):
-        return Document(data, "request", dialect)
-    return Document(data, "other", None)
+    dialect = _request_dialect(value)
+    return Document(data, "other" if dialect is None else "request", dialect)
 
 
 def decode_json(data: bytes) -> Json:
@@ -88,14 +86,11 @@ def _reply_dialect(value: Json, data: bytes) -> Dialect:
     return DIALECTS["legacy" if calls_function else "chat"]
 
 
-def _request_dialects(value: dict[str, Json]) -> Sequence[Dialect]:
-    """Return the dialect of a request, as a list that is empty for other JSON."""
-    parsed = adapters.parse_body(msgspec.json.encode(value))
-    return [
-        dialect
-        for dialect in DIALECTS.values()
-        if dialect.names["items"] in value and dialect.matches(parsed)
-    ]
+def _request_dialect(value: dict[str, Json]) -> Dialect | None:
+    """Return the dialect of a request; None for other JSON."""
+    request = adapters.parse_body(msgspec.json.encode(value))
+    possible = (one for one in DIALECTS.values() if one.names["items"] in value)
+    return next((one for one in possible if one.matches(request)), None)
 
 
 # Comparison

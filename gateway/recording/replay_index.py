@@ -8,11 +8,17 @@ from typing import Final
 from msgspec import Struct
 
 import adapters
-from adapters import DIALECTS, Dialect, Violation
+from adapters import DIALECTS, Dialect, DragomanError, Violation
 from adapters.comparison import MARKER, Difference
-from gateway.recording.format import BackendCall, Body, Client
+from gateway.recording.format import BackendCall, Body, Recording
 from gateway.recording.recording_diff import NamedRecording
-from gateway.recording.request_meaning import RequestMeaning, compare_requests, read_meaning
+from gateway.recording.request_meaning import (
+    RequestMeaning,
+    compare_requests,
+    meaning_of,
+    read_meaning,
+)
+from gateway.recording.stored_history import StoredHistories
 
 _OK: Final = 200
 _FIRST_ERROR: Final = 400
@@ -49,62 +55,78 @@ class RecordedReply(Struct, frozen=True):
         return adapters.check(self.dialect, self.body.data)
 
 
-def recorded_replies(one: NamedRecording) -> list[RecordedReply]:
-    """Return the replies of the backends in a recording, if they are whole."""
-    folder, recording = one.folder, one.recording
-    calls = [
-        (call, recording.backend_request(number), recording.backend_reply(number))
-        for number, call in enumerate(recording.exchange.calls)
-    ]
-    if not calls:
-        # A recording without a gateway in between has only one side.
-        client = recording.exchange.client
-        calls = [(_as_call(client), recording.client_request, recording.client_reply)]
-    replies = (
-        _make_reply(
-            folder.name if len(calls) == 1 else f"{folder.name} (call {number})",
-            recording.exchange.model,
-            call,
-            request,
-            reply or _NO_BODY,
+class ReplyReader:
+    """Reads the replies of backends from recordings, in their order."""
+
+    def __init__(self) -> None:
+        self._histories = StoredHistories()
+
+    def read(self, one: NamedRecording) -> list[RecordedReply]:
+        """Return the replies in a recording, if they and their requests are whole."""
+        recording, calls = one.recording, _calls_of(one.recording)
+        return [
+            self._read_reply(
+                one.folder.name if len(calls) == 1 else f"{one.folder.name} (call {number})",
+                recording.exchange.model,
+                call,
+                request,
+                reply or _NO_BODY,
+            )
+            for number, (call, request, reply) in enumerate(calls, start=1)
+            if request is not None and not request.omitted_bytes and _has_reply(call, reply)
+        ]
+
+    def _read_reply(
+        self, name: str, client_model: str, call: BackendCall, request: Body, reply: Body
+    ) -> RecordedReply:
+        dialect = DIALECTS[call.dialect]
+        meaning = self._read_meaning(request.data, dialect, reply)
+        return RecordedReply(
+            name,
+            dialect,
+            meaning,
+            call.profile,
+            call.capabilities,
+            client_model,
+            meaning.model,
+            call.status,
+            call.reply_headers,
+            reply,
+            call.reads,
+            call.error,
         )
-        for number, (call, request, reply) in enumerate(calls, start=1)
-        if request is not None and not request.omitted_bytes and _has_reply(call, reply)
-    )
-    return list(replies)
+
+    def _read_meaning(self, data: bytes, dialect: Dialect, reply: Body) -> RequestMeaning:
+        if not dialect.stateful:
+            return read_meaning(data, dialect)
+        try:
+            request = self._histories.read_request(data, dialect)
+        except DragomanError:
+            return read_meaning(data, dialect)
+        self._histories.add(request, dialect, reply)
+        return meaning_of(request, dialect)
 
 
-def _as_call(client: Client) -> BackendCall:
-    return BackendCall(
+def _calls_of(recording: Recording) -> list[tuple[BackendCall, Body | None, Body | None]]:
+    """Return the calls of a recording with their requests and replies."""
+    calls = recording.exchange.calls
+    if calls:
+        return [
+            (call, recording.backend_request(number), recording.backend_reply(number))
+            for number, call in enumerate(calls)
+        ]
+    # A recording without a gateway in between has only one side.
+    client = recording.exchange.client
+    call = BackendCall(
         dialect=client.dialect, status=client.status, reply_headers=client.reply_headers
     )
+    return [(call, recording.client_request, recording.client_reply)]
 
 
 def _has_reply(call: BackendCall, reply: Body | None) -> bool:
     if reply is None:
         return call.error is not None or call.status is not None
     return not reply.omitted_bytes
-
-
-def _make_reply(
-    name: str, client_model: str, call: BackendCall, request: Body, reply: Body
-) -> RecordedReply:
-    dialect = DIALECTS[call.dialect]
-    meaning = read_meaning(request.data, dialect)
-    return RecordedReply(
-        name,
-        dialect,
-        meaning,
-        call.profile,
-        call.capabilities,
-        client_model,
-        meaning.model,
-        call.status,
-        call.reply_headers,
-        reply,
-        call.reads,
-        call.error,
-    )
 
 
 class ReplayIndex:

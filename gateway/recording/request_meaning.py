@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from adapters import Dialect, DragomanError, parse_body
+from adapters import Dialect, DragomanError, Request, parse_body
 from adapters.comparison import Difference, NormalBody, compare_normal
 from adapters.conformance import Json, Object
 from adapters.ir.types import Item, Message, Reasoning, Text
@@ -24,7 +24,7 @@ MINOR_FIELDS: Final = frozenset(
     )
 )
 # Fields of items and tools that depend on the dialect of the client.
-_IGNORED_FIELDS: Final = ("extras", "strict", "continues")
+_IGNORED_FIELDS: Final = ("extras", "strict", "continues", "path")
 _MINOR_SEVERITIES: Final = (None, "adapted", "hint")
 # The first field of a path, the index or name of an entry, and the rest.
 _PATH: Final = re.compile(r"(\w+)(?:\[([^\]]*)\])?(.*)", re.DOTALL)
@@ -57,9 +57,13 @@ class RequestComparison(Struct, frozen=True):
 def read_meaning(data: bytes, dialect: Dialect) -> RequestMeaning:
     """Return the meaning of a request; of one that cannot be read, only its JSON or its text."""
     try:
-        request = dialect.read_request(parse_body(data), Losses(None))
+        return meaning_of(dialect.read_request(parse_body(data), Losses(None)), dialect)
     except DragomanError:
         return RequestMeaning(dialect, {"body": _decode(data)})
+
+
+def meaning_of(request: Request, dialect: Dialect) -> RequestMeaning:
+    """Return the meaning of a request that was read."""
     items = request.items_with_paths()
     if request.instructions is not None:
         items.insert(0, (Message("system", (Text(request.instructions),)), "instructions"))

@@ -1,6 +1,7 @@
 """`dragoman replay` as a backend: which recorded reply a client receives, and how."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from itertools import product
@@ -11,8 +12,15 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion
 
-from gateway.recording.format import read_recording
-from tests.gateway.backend_replies import Turn
+from gateway.recording.format import (
+    Client,
+    Exchange,
+    Recording,
+    make_body,
+    read_recording,
+    write_recording,
+)
+from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.gateway_config import DIALECTS, EVERY_PAIR, STREAMED_OR_NOT
 from tests.gateway.gateway_process import Gateway, assert_no_errors_logged
 from tests.gateway.recording.replays import (
@@ -31,6 +39,7 @@ from tests.gateway.sdk_clients import (
     responses_reply,
     sdk_client,
 )
+from tests.judges.samples import encoded
 
 MODE = {False: "unary", True: "raw"}
 LONG = Turn("one two three four five six")
@@ -150,6 +159,26 @@ def test_async_clients_receive_recorded_replies(replay: Gateway) -> None:
             return [await completions.create(**request), join_chunks(chunks)]
 
     assert [chat_reply(one).turn for one in asyncio.run(receive())] == [CALLING, CALLING]
+
+
+def test_recorded_ids_of_responses_stand_for_their_history(tmp_path: Path) -> None:
+    """The replay stores responses under ids of its own, and sends backends the whole history."""
+    texts = ["Hello, Ada.", "You are Ada."]
+    for number, text in enumerate(texts):
+        request = {"model": "m", "input": f"Question {number}"}
+        if number:
+            request["previous_response_id"] = f"resp_{number - 1}"
+        reply = json.loads(reply_body("responses", Turn(text)))
+        bodies = {
+            "client-request": make_body(encoded({**request})),
+            "client-reply": make_body(encoded({**reply, "id": f"resp_{number}"})),
+        }
+        exchange = Exchange(1, client=Client("responses", status=200))
+        write_recording(tmp_path / str(number), Recording(exchange, bodies))
+    with replaying(tmp_path) as gateway, sdk_client(gateway) as sdk:
+        first = sdk.responses.create(model="m", input="Question 0")
+        second = sdk.responses.create(model="m", input="Question 1", previous_response_id=first.id)
+    assert [first.output_text, second.output_text] == texts
 
 
 TEXT_CALL = '<tool_call>{"name": "weather", "arguments": {"city":"Oslo"}}</tool_call>'
