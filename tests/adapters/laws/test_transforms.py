@@ -1,5 +1,6 @@
 """Transforms change streamed and whole replies equally; an identity changes nothing."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -10,10 +11,11 @@ from msgspec.structs import replace
 
 import adapters
 from adapters.ir.accumulator import accumulate, to_events
-from adapters.ir.events import Event, Failed, Finished
-from adapters.ir.types import Error, Reply
+from adapters.ir.events import Closed, Delta, Event, Failed, Finished, Opened, Started
+from adapters.ir.types import Error, Finish, Message, Reply
 from adapters.losses import Losses
 from adapters.stages.stage import Pipeline
+from adapters.transforms import RedactText
 from adapters.transforms.apply import transform_stages
 from tests.adapters.laws import common
 from tests.adapters.laws.common import flat
@@ -135,6 +137,22 @@ def test_stream_of_any_dialect_equals_whole_reply(
     streamed = exchange().translate_stream([stream])
     assert adapters.check(client, streamed) == []
     assert isinstance(common.read_stream(client, [streamed])[-1], Finished)
+
+
+@given(st.lists(st.text("ab1\n", max_size=6), min_size=1))
+def test_redaction_does_not_depend_on_the_deltas(pieces: list[str]) -> None:
+    opened, closed = Opened(0, Message("assistant")), Closed(0)
+    finished = Finished((Finish("stop", "stop"),))
+
+    def redacted(deltas: list[str]) -> str:
+        told = [Delta(0, "text", text) for text in deltas]
+        redact = RedactText(("a+b", "11", "1$", "^a"), "-")
+        events, _ = transformed([Started(), opened, *told, closed, finished], (redact,))
+        return "".join(event.text for event in events if isinstance(event, Delta))
+
+    text = "".join(pieces)
+    assert redacted(pieces) == redacted([text])
+    assert not re.search("ab|11|1$|^a", redacted(pieces), re.MULTILINE)
 
 
 def _comparable(reply: Reply) -> Reply:
