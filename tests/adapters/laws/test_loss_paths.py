@@ -122,13 +122,14 @@ def test_losses_of_a_reply_name_fields_of_both_replies(case: ReplyCase) -> None:
 
 # A collected reply has the same fields as the stream.
 OPTIONS = adapters.ReplyOptions(reasoning_field="reasoning_content")
+SEVERAL = adapters.Request(choices=9)
 
 
 def bodies_of(dialect: str, stream: bytes) -> list[Json]:
     """Return the events of a stream, the responses in them, and the whole reply."""
     # A legacy reply has one call, and the stream may have several.
     client = "responses" if dialect == "responses" else "chat"
-    collector = Exchange(client, dialect, reply_options=OPTIONS).collect()
+    collector = Exchange(client, dialect, reply_options=OPTIONS, request=SEVERAL).collect()
     collector.feed(stream)
     bodies: list[Json] = [json.loads(collector.finish().body)]
     # Some servers send a whole reply instead of a stream.
