@@ -18,6 +18,7 @@ from adapters.errors import InvalidRequestError
 from adapters.ids import IdSource
 from adapters.ir.events import (
     ALL_CHANNELS,
+    BlockId,
     Channel,
     Closed,
     Delta,
@@ -109,6 +110,17 @@ def decode_event(
 Verdict = Literal["pass", "hold", "write"]
 
 
+class Passed(Struct, frozen=True):
+    """What has been passed through of a stream, besides its events."""
+
+    # The number of its frames.
+    frames: int
+    # The choices whose start has passed.
+    begun_choices: Sequence[int] = ()
+    # How many events that end the latest part of a block have passed.
+    part_ends: Mapping[BlockId, int] = {}
+
+
 class BaseStreamReader(ABC):
     """Reads the frames of a backend's stream as events."""
 
@@ -119,8 +131,12 @@ class BaseStreamReader(ABC):
     similar: bool = False
     # The choices whose start was read.
     begun_choices: Sequence[int] = ()
+    # How many events that end the latest part of a block were read.
+    part_ends: Mapping[BlockId, int] = {}
     # Whether the marker that ends a stream was read, if the dialect has one.
     saw_end: bool = False
+    # Whether the rest of the stream is written, and not passed.
+    writes: bool = False
 
     @property
     def finished(self) -> bool:
@@ -188,18 +204,17 @@ class BaseStreamWriter(ABC):
         """Return a backend's event with the response fields that the gateway overrides."""
         return block
 
-    def continue_passed(
-        self,
-        events: Iterable[Event],
-        _passed: int,
-        _begun_choices: Sequence[int],
-    ) -> None:
-        """Continue a stream whose first `_passed` frames had these events and were passed through.
+    def continue_passed(self, events: Iterable[Event], _passed: Passed) -> None:
+        """Continue a stream whose frames so far had these events and were passed through.
 
         `Started` was written before. Text in other channels than `continued_channels` is omitted.
         """
         for event in events:
             self.feed(event)
+
+    def note_frame(self, _frame: Frame, _events: Sequence[Event]) -> None:
+        """Store the fields of a backend's frame that the IR lacks; called before it is written."""
+        return
 
     def keep_fields(self, _frame: Frame | None, written: list[bytes]) -> list[bytes]:
         """Return the frames that replace a backend's frame with its fields that the IR lacks.

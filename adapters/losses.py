@@ -171,6 +171,14 @@ class Losses:
         indices = iter(_INDEX.findall(path))
         return _ANY_INDEX.sub(lambda _: next(indices), renamed)
 
+    def extend(self, losses: Iterable[Loss]) -> None:
+        """Add the losses of a part of the translation."""
+        self._losses |= dict.fromkeys(losses)
+
+    def clear(self) -> None:
+        """Remove all losses."""
+        self._losses.clear()
+
     def place(self, path: str, client_path: str) -> None:
         """Store where the client receives the value that has this path in a backend's reply."""
 

@@ -1,6 +1,6 @@
 """The writer of the chunks that replace invalid chunks of a backend with the client's dialect."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
@@ -8,7 +8,7 @@ from msgspec.json import Decoder
 from adapters.chat.stream_writer import ChoiceWriter, StreamWriter
 from adapters.chat.wire import DONE, Wire
 from adapters.chat.wire import frame as write_frame
-from adapters.dialect import BaseStreamWriter, ReplyContext
+from adapters.dialect import BaseStreamWriter, Passed, ReplyContext
 from adapters.ir.events import Channel, Closed, Delta, Event, Opened
 from adapters.ir.types import Reasoning, Usage
 from adapters.json_text import DECODE_ERRORS
@@ -81,13 +81,11 @@ class RepairWriter(StreamWriter):
         super().__init__(context)
         self._kept = KeptFields()
 
-    def continue_passed(
-        self, events: Iterable[Event], passed: int, begun_choices: Sequence[int]
-    ) -> None:
+    def continue_passed(self, events: Iterable[Event], passed: Passed) -> None:
         """Continue a stream that was passed through so far."""
-        for number in begun_choices:
+        for number in passed.begun_choices:
             self._choice(number)
-        super().continue_passed(events, passed, begun_choices)
+        super().continue_passed(events, passed)
 
     def end_passed(self) -> list[bytes]:
         """Return the frames that end a stream that was passed through up to its end."""

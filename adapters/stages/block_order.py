@@ -8,7 +8,7 @@ Later blocks of any type wait behind a block that waits, so that blocks keep the
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from msgspec import Struct, field
@@ -35,10 +35,22 @@ class BlockSequencer(Stage):
         """Whether the stage may change a whole reply: its blocks never overlap."""
         return False
 
-    def _open(self, event: Opened) -> list[Event]:
+    def note_passed(self, events: Iterable[Event]) -> None:
+        """Note the blocks of a stream that was passed through so far, which may overlap."""
+        for event in events:
+            if isinstance(event, Closed):
+                self._close(event)
+            elif isinstance(event, Opened):
+                choice, kind = self._choice(event), type(event.item)
+                if kind not in choice.open_types:
+                    self._begin(choice, event.index, kind)
+
+    def _choice(self, event: Opened) -> "_ChoiceOrder":
         number = 0 if self._merges_choices else event.choice
-        choice = self._choices.setdefault(number, _ChoiceOrder())
-        kind = type(event.item)
+        return self._choices.setdefault(number, _ChoiceOrder())
+
+    def _open(self, event: Opened) -> list[Event]:
+        choice, kind = self._choice(event), type(event.item)
         if choice.waiting or kind in choice.open_types:
             self._processors[event.index] = block = WaitingBlock(event.index, kind, [event])
             choice.waiting.append(block)

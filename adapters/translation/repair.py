@@ -1,12 +1,13 @@
 """Streams between two sides of the same dialect, of which only invalid frames are changed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from adapters.dialect import BaseStreamWriter, ReplyContext
+from adapters.dialect import BaseStreamWriter, Passed, ReplyContext
 from adapters.errors import InvalidReplyError, InvalidRequestError
 from adapters.ir.events import (
+    BlockId,
     Delta,
     Event,
     Failed,
@@ -18,7 +19,7 @@ from adapters.ir.record import EventRecord
 from adapters.ir.types import Error
 from adapters.json_text import is_complete_json, is_utf8
 from adapters.losses import Losses
-from adapters.sse import Frame
+from adapters.sse import Frame, is_done
 from adapters.stages.block_order import BlockSequencer
 from adapters.stages.stage import Pipeline, Stage
 from adapters.translation.request import ReplyPlan, error_for_client
@@ -62,8 +63,9 @@ class RepairedStream(PassedStream):
         # The texts of the latest delta's part that the writer needs to continue; None if it needs
         # none.
         self._texts: list[str] | None = None
-        # The choices whose start has passed.
+        # What has passed of the stream with the latest frame that is not a usual delta.
         self._begun: Sequence[int] = ()
+        self._part_ends: Mapping[BlockId, int] = {}
         # Frames at the end of the stream, which pass unless a later frame must be written.
         self._held: list[tuple[bytes, Frame, list[Event]]] = []
         # Whether the writer writes the rest of the stream.
@@ -166,13 +168,14 @@ class RepairedStream(PassedStream):
 
     def _forward_frame(self, block: bytes, frame: Frame, events: list[Event]) -> list[bytes]:
         """Return a frame, or what replaces it."""
-        if self.outcome is not None and (self._writes or self._has_end):
-            self._losses.dropped("stream", "data after the end is removed")
+        verdict = self.reader.verdict
+        if self.outcome is not None and (self._writes or self._has_end or verdict == "write"):
+            if not is_done(frame):
+                self._losses.dropped("stream", "data after the end is removed")
             return []
         out = self._through_stages(events)
         if out and isinstance(out[-1], Failed) and out[-1].origin == "gateway":
             return self._end_early(out[-1])
-        verdict = self.reader.verdict
         if self._writes or verdict == "write" or not _are_same(out, events):
             return [*self._begin_writing(), *self._write(out, frame)]
         if verdict == "hold":
@@ -187,7 +190,6 @@ class RepairedStream(PassedStream):
 
     def _pass_frame(self, block: bytes, frame: Frame, events: list[Event]) -> bytes:
         self._note(events)
-        self._begun = self.reader.begun_choices
         return self._forwarded(block, frame)
 
     def _note(self, events: list[Event]) -> None:
@@ -204,6 +206,7 @@ class RepairedStream(PassedStream):
                 case _:
                     self._events.add(event)
         self._texts = self._events.latest_texts()
+        self._begun, self._part_ends = self.reader.begun_choices, self.reader.part_ends
 
     def _release(self) -> list[bytes]:
         """Pass the frames that are held back."""
@@ -217,14 +220,19 @@ class RepairedStream(PassedStream):
         if self._writes:
             return []
         self._writes, self._passes_deltas = True, False
-        passed = self._sequencer.feed_all(list(self._events.take()))
-        self._writer.continue_passed(passed, self._passed, self._begun)
+        self.reader.writes = True
+        events = list(self._events.take())
+        self._sequencer.note_passed(events)
+        passed = Passed(self._passed, self._begun, self._part_ends)
+        self._writer.continue_passed(events, passed)
         held, self._held = self._held, []
         return [written for _, frame, events in held for written in self._write(events, frame)]
 
     def _write(self, events: list[Event], frame: Frame | None) -> list[bytes]:
         """Write the events of a frame."""
         written: list[bytes] = []
+        if frame is not None:
+            self._writer.note_frame(frame, events)
         for given in self._sequencer.feed_all(events):
             event = given
             if isinstance(event, LAST_EVENTS):
@@ -236,13 +244,9 @@ class RepairedStream(PassedStream):
 
     def _end_early(self, failed: Failed) -> list[bytes]:
         """End the stream with an error that the gateway detected."""
-        self._over = True
         released = [] if self._writes else self._release()
-        self.outcome = failed
-        error = replace(failed, error=error_for_client(failed.error, self._plan))
-        if self._writes:
-            return self._write([error], None)
-        return [*released, *self._writer.fail_passed(error, self._passed)]
+        self._over = True
+        return [*released, *self._begin_writing(), *self._write([failed], None)]
 
     # The end
 
