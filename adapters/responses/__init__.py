@@ -2,12 +2,13 @@
 
 from adapters.dialect import Dialect, matches_any
 from adapters.responses.conformance import check_stream
+from adapters.responses.repair_reader import read_stream
+from adapters.responses.repair_writer import write_stream
 from adapters.responses.reply_reader import read_reply
+from adapters.responses.reply_repair import check_reply, keep_reply_fields
 from adapters.responses.reply_writer import write_reply
 from adapters.responses.request_reader import read_request
 from adapters.responses.request_writer import supports_tool, write_request
-from adapters.responses.stream_reader import StreamReader
-from adapters.responses.stream_writer import StreamWriter
 from adapters.responses.wire import (
     ALL_CALL_NAMES,
     FAMILY,
@@ -43,9 +44,13 @@ RESPONSES = Dialect(
     read_reply=read_reply,
     write_reply=write_reply,
     read_usage=read_usage,
-    read_stream=StreamReader,
-    write_stream=StreamWriter,
+    read_stream=read_stream,
+    write_stream=write_stream,
     read_error=read_error,
     write_error=write_error,
     check_stream=check_stream,
+    repairs=True,
+    check_reply=check_reply,
+    reply_fields=frozenset(("parallel_tool_calls", "tool_choice")),
+    keep_reply_fields=keep_reply_fields,
 )

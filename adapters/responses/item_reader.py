@@ -55,7 +55,7 @@ def read_items(items: Iterable[InputItem], losses: Losses) -> Iterator[ItemWithP
     seen: dict[str, ir.Item] = {}
     for given in items:
         raw, path = given.raw, given.path
-        item = _read_typical(raw) or read_item(raw, path)
+        item = read_typical(raw) or read_item(raw, path)
         if isinstance(item, ir.ToolCall) and not item.call_id:
             item = replace(item, call_id=ids(item.name, item.arguments))
         item_id = item.item_id
@@ -77,8 +77,12 @@ class _InputText(Struct, tag_field="type", tag="input_text", gc=False, forbid_un
     text: str
 
 
+_Empty = Annotated[tuple[Raw, ...], Meta(max_length=0)]
+
+
 class _OutputText(_InputText, tag="output_text"):
-    pass
+    annotations: _Empty = ()
+    logprobs: _Empty = ()
 
 
 class _InputImage(
@@ -112,7 +116,7 @@ class _Output(_Item, tag="function_call_output"):
 _TYPICAL: Decoder[_Message | _Call | _Output] = Decoder(_Message | _Call | _Output)
 
 
-def _read_typical(raw: Raw) -> ir.Item | None:
+def read_typical(raw: Raw) -> ir.Item | None:
     """Read a message of texts and images, or a function call or output; None for other items.
 
     The result equals that of `read_item`, and takes less time: this saves 18 to 23 % of the CPU

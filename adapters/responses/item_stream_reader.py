@@ -50,19 +50,37 @@ class ItemStreamReader:
         self._blocks = 0
         # The call that was opened last.
         self._last_call: StreamedItem | None = None
+        # The item of the latest event.
+        self.latest: StreamedItem | None = None
 
     def find(self, item_id: str | None, index: int | None, channel: Channel) -> StreamedItem:
         """Return the item of a delta, or of the end of a text."""
-        return self._items.of_event(item_id, index, channel)
+        self.latest = known = self._items.of_event(item_id, index, channel)
+        return known
 
     def begin(self, item: Item, index: int | None) -> list[Event]:
         """Open the block of an item, with the content that some servers send at once."""
-        known = self._items.of_item(item, index, "added")
+        self.latest = known = self._items.of_item(item, index, "added")
         events = self._open(known, item)
         for content in item_contents(item):
             if content.text and known.find(content.channel, content.index) is None:
                 events += self.complete(known, content)
         return events
+
+    def begin_opaque(self, item: Item, index: int | None) -> list[Event]:
+        """Open the block of an item that is read when it is complete."""
+        self.latest = known = self._items.of_item(item, index, "added")
+        return self._open(known, item)
+
+    def begin_part(self, known: StreamedItem, channel: Channel, index: int) -> list[Event]:
+        """Begin a part without text, unless it has begun."""
+        if known.find(channel, index) is not None:
+            return []
+        return self.add(known, channel, index, "")
+
+    def continues(self, known: StreamedItem, channel: Channel) -> bool:
+        """Whether another delta of the item is only added to its last part."""
+        return not known.closed and (channel != "arguments" or known is self._last_call)
 
     def _open(self, known: StreamedItem, item: Item) -> list[Event]:
         """Open the block of an item, unless it is open or the item is a call without a name."""
@@ -134,6 +152,7 @@ class ItemStreamReader:
 
     def end_arguments(self, known: StreamedItem) -> list[Event]:
         """Store that all arguments of a call arrived, and close the call if another one waits."""
+        known.has_ended_arguments = True
         # Some servers send empty arguments first, and the real ones when the item is done.
         known.has_all_arguments = any(text.strip() for part in known.parts for text in part.texts)
         return [] if known is self._last_call else self._close_complete(known)
@@ -167,12 +186,13 @@ class ItemStreamReader:
 
     def end(self, item: Item, index: int | None) -> list[Event]:
         """Add the missing rest of an item that is now complete, and close its block."""
-        known = self._items.of_item(item, index, "done")
+        self.latest = known = self._items.of_item(item, index, "done")
         if known.closed:
             return []
         events = self._add_rest(known, item)
         is_call = isinstance(item, ToolCall) and item.kind in CALLS and item.status != "incomplete"
-        if is_call and known.lacks_arguments():
+        is_empty = known.subkind == "custom" and known.has_ended_arguments
+        if is_call and known.lacks_arguments() and not is_empty:
             # Some servers send the arguments only in the final response.
             return events
         return events + self._end(known, item)

@@ -8,7 +8,7 @@ from adapters.errors import InvalidRequestError, missing_field
 from adapters.ir import types as ir
 from adapters.ir.normalize import MISSING_CALL_ID_REASON, UniqueCallIds, normalize_calls
 from adapters.losses import Losses
-from adapters.responses.item_reader import read_item
+from adapters.responses.item_reader import read_item, read_typical
 from adapters.responses.wire import (
     ALL_CALL_NAMES,
     FAMILY,
@@ -156,7 +156,7 @@ def _read_image(raw: Raw, path: str) -> str | None:
 
 def read_output_item(raw: Raw, path: str, context: ReplyContext) -> ir.Item:
     """Read an output item; a call without an id gets a new one, which is reported."""
-    item = read_item(raw, path)
+    item = read_typical(raw) or read_item(raw, path)
     match item:
         case ir.OpaqueItem(kind=kind) if kind == IMAGE_CALL:
             return replace(item, image=_read_image(raw, path), path=path)

@@ -1,10 +1,10 @@
 """Writer of complete replies for Responses clients, and of the response object in any state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from msgspec import Raw, Struct
 
-from adapters.dialect import ReplyContext, ReplyOptions
+from adapters.dialect import ReplyContext
 from adapters.ids import IdSource, short_call_id
 from adapters.ir import types as ir
 from adapters.ir.events import Started
@@ -47,13 +47,14 @@ _IMAGE_FORMATS = frozenset(("png", "webp", "jpeg", "gif", "svg"))
 _ID_PREFIXES: dict[type[ir.Item], str] = {ir.Message: "msg_", ir.Reasoning: "rs_"}
 
 
-def output_item_id(item: ir.Item, ids: IdSource) -> str:
+def output_item_id(item: ir.Item, ids: IdSource, used_ids: Container[str]) -> str:
     """Return the backend's id of the item, or a new one with the prefix that OpenAI requires.
 
+    An id in `used_ids` belongs to another item, and clients mix up items with the same id.
     Histories with other prefixes work until a client sends them to OpenAI
     (https://github.com/BerriAI/litellm/issues/37946).
     """
-    if not isinstance(item, ir.ItemReference) and item.item_id:
+    if not isinstance(item, ir.ItemReference) and item.item_id and item.item_id not in used_ids:
         return item.item_id
     if isinstance(item, ir.ToolCall):
         return ids.id(ALL_CALL_NAMES[item.kind].prefix)
@@ -92,10 +93,13 @@ def write_image(item: ir.OpaqueItem, item_id: str, status: ir.Status) -> Wire:
 class OutputWriter:
     """Writes output items."""
 
-    def __init__(self, reply_options: ReplyOptions, losses: Losses) -> None:
-        self._reply_options = reply_options
-        self._losses = losses
+    def __init__(self, context: ReplyContext) -> None:
+        self._reply_options = context.reply_options
+        self._losses = losses = context.losses
         self._extras = ExtrasWriter(FAMILY, LABEL, losses)
+        # Ids and the form of reasoning are the backend's in a repaired reply, of which the client
+        # may have received a part.
+        self._repairs = context.repairs
 
     def write(self, item: ir.Item, item_id: str, status: ir.Status) -> Wire | Raw:
         """Write one item."""
@@ -104,7 +108,9 @@ class OutputWriter:
                 wire = self._write_message(item, item_id, status)
             case ir.ToolCall():
                 wire = _write_call(item, item_id, status)
-                if wire["call_id"] != item.call_id:
+                if self._repairs:
+                    wire["call_id"] = item.call_id
+                elif wire["call_id"] != item.call_id:
                     reason = "call ids are limited to 64 characters; hashed"
                     self._losses.changed(call_path(item), reason)
             case ir.Reasoning():
@@ -151,7 +157,7 @@ class OutputWriter:
     def _write_reasoning(self, item: ir.Reasoning, item_id: str, status: ir.Status) -> Wire:
         """Write reasoning without empty fields: Open Responses rejects null."""
         summary, content = item.summary, item.content
-        if not self._reply_options.reasoning_text:
+        if not (self._reply_options.reasoning_text or self._repairs):
             summary, content = summary + content, ()
         wire: Wire = {
             "id": item_id,
@@ -224,7 +230,8 @@ class ResponseWriter:
 
     def __init__(self, started: Started, context: ReplyContext) -> None:
         request, ids = context.request, context.ids
-        self._id = with_id_prefix(started.id, "resp_") or ids.id("resp_")
+        own_id = started.id if context.repairs else with_id_prefix(started.id, "resp_")
+        self._id = own_id or ids.id("resp_")
         self._created_at = ids.now() if started.created is None else started.created
         self._model = reply_model(started.model, request, context.losses)
         self.service_tier = started.service_tier or request.service_tier
@@ -333,7 +340,7 @@ def write_reply(reply: ir.Reply, context: ReplyContext) -> Wire:
     extras = ExtrasWriter(FAMILY, LABEL, losses)
     extras.report_dropped(reply.extras)
     finish, items, output = None, list[ir.Item](), list[Wire | Raw]()
-    writer = OutputWriter(context.reply_options, losses)
+    writer, item_ids = OutputWriter(context), set[str]()
     for number, choice in enumerate(reply.choices):
         extras.report_dropped(choice.extras, f"choices[{number}]")
         finish = choice.finish
@@ -341,7 +348,9 @@ def write_reply(reply: ir.Reply, context: ReplyContext) -> Wire:
         for item in (_with_link(item, losses) for item in choice.items):
             losses.place(getattr(item, "path", ""), f"output[{len(output)}]")
             status: ir.Status = getattr(item, "status", None) or "completed"
-            output.append(writer.write(item, output_item_id(item, context.ids), status))
+            item_id = output_item_id(item, context.ids, item_ids)
+            item_ids.add(item_id)
+            output.append(writer.write(item, item_id, status))
     state = finished_state(finish, items, context)
     state.output = output
     state.usage = usage_or_zeros(reply.usage, losses)

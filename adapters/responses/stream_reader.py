@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.dialect import BaseStreamReader, ReplyContext, decode_event
@@ -15,13 +15,20 @@ from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
 from adapters.responses.item_stream_reader import ItemStreamReader
 from adapters.responses.reply_reader import read_output_item, read_response
+from adapters.responses.stream_event import (
+    EVENT,
+    EVENT_TYPE,
+    LENIENT_EVENT,
+    EventType,
+    WireEvent,
+)
 from adapters.responses.streamed_items import Content
 from adapters.responses.wire import CALLS, FAMILY, PARTS
 from adapters.sse import Frame, is_done
 from adapters.wire.content import read_annotation, read_streamed_logprobs
 from adapters.wire.error_body import infer_status, read_error_value
 from adapters.wire.json_object import (
-    MISSING,
+    JsonObject,
     decode,
     is_present,
     read_body,
@@ -29,49 +36,6 @@ from adapters.wire.json_object import (
     string_or_raw_json,
 )
 from adapters.wire.malformed_values import read_or_drop, read_tolerantly
-
-
-class WireEvent(Struct, gc=False):
-    """One event as servers send it, in which every field may be missing."""
-
-    type: str = ""
-    item_id: str | None = None
-    output_index: int | None = None
-    content_index: int | None = None
-    summary_index: int | None = None
-    delta: Raw = MISSING
-    text: str | None = None
-    refusal: str | None = None
-    arguments: Raw = MISSING
-    input: str | None = None
-    item: Raw = MISSING
-    response: Raw = MISSING
-    annotation: Raw = MISSING
-    logprobs: Raw = MISSING
-    error: Raw = MISSING
-    code: Raw = MISSING
-    message: str | None = None
-    param: str | None = None
-
-    def item_path(self) -> str:
-        """Return the path of the item in the complete reply."""
-        return "output" if self.output_index is None else f"output[{self.output_index}]"
-
-    def part_index(self) -> int:
-        """Return the number of the part."""
-        return self.content_index or self.summary_index or 0
-
-
-class EventType(Struct, gc=False):
-    """The type of an event whose other fields are not read."""
-
-    type: str = ""
-
-
-_EVENT = msgspec.json.Decoder(WireEvent)
-# Accepts numbers as strings.
-_LENIENT_EVENT = msgspec.json.Decoder(WireEvent, strict=False)
-_EVENT_TYPE = msgspec.json.Decoder(EventType)
 
 _EMPTY_OBJECT = Raw(b"{}")
 
@@ -81,9 +45,10 @@ _EventReader = Callable[[WireEvent], list[Event]]
 class StreamReader(BaseStreamReader):
     """Converts the frames of a Responses stream to IR events."""
 
-    def __init__(self, context: ReplyContext) -> None:
+    def __init__(self, context: ReplyContext, details: Losses | None = None) -> None:
         self._context = context
-        self._losses = context.losses
+        # Where losses of details are reported.
+        self._losses = context.losses if details is None else details
         self._items = ItemStreamReader(context.losses)
         self._started = False
         self._ended = False
@@ -118,9 +83,13 @@ class StreamReader(BaseStreamReader):
 
     def read(self, frame: Frame) -> list[Event]:
         """Read one frame; raise `InvalidRequestError` if it cannot be read."""
-        if self._ended or is_done(frame):
-            return []
+        return [] if self._ended or is_done(frame) else self._read_event(frame)[1]
+
+    def _read_event(self, frame: Frame) -> tuple[WireEvent, list[Event]]:
         event = self._decode(frame.data)
+        return event, self._convert(event, frame)
+
+    def _convert(self, event: WireEvent, frame: Frame) -> list[Event]:
         kind = event.type
         if not kind:
             # Some servers send a JSON body instead of a stream, or an error without a type.
@@ -146,16 +115,16 @@ class StreamReader(BaseStreamReader):
         It must not end the stream (https://github.com/experientiallabs/experiential/issues/792).
         """
         if error is None:
-            return decode_event(data, _EVENT, self._decode, self._losses)
+            return decode_event(data, EVENT, self._decode, self._losses)
         try:
-            kind = _EVENT_TYPE.decode(data).type
+            other = EVENT_TYPE.decode(data)
         except DECODE_ERRORS:
-            kind = ""
-        if kind not in self._readers and kind:
-            return WireEvent(kind)
+            other = EventType()
+        if other.type not in self._readers and other.type:
+            return WireEvent(other.type, other.sequence_number)
         try:
             return read_tolerantly(
-                lambda raw: decode(raw, _LENIENT_EVENT, ""), Raw(data), "", self._losses
+                lambda raw: decode(raw, LENIENT_EVENT, ""), Raw(data), "", self._losses
             )
         except InvalidRequestError as invalid:
             reason = f"an event of the stream is invalid: {invalid}"
@@ -176,9 +145,12 @@ class StreamReader(BaseStreamReader):
             return []
         item = self._read_item(event)
         if isinstance(item, OpaqueItem) or (isinstance(item, ToolCall) and item.kind not in CALLS):
-            # These items are not streamed; they are read when they are complete.
-            return []
+            return self._begin_opaque(item, event)
         return self._items.begin(item, event.output_index)
+
+    def _begin_opaque(self, _item: Item, _event: WireEvent) -> list[Event]:
+        """Return no events: the item is not streamed, and is read when it is complete."""
+        return []
 
     def _read_item(self, event: WireEvent) -> Item:
         path = event.item_path()
@@ -242,7 +214,7 @@ class StreamReader(BaseStreamReader):
         malformed = Losses(None)
         status = event.type.removeprefix("response.")
         reply = read_tolerantly(
-            lambda raw: read_response(read_fields(raw, "response"), context, status),
+            lambda raw: read_response(self._response_fields(raw), context, status),
             event.response,
             "response",
             malformed,
@@ -264,6 +236,10 @@ class StreamReader(BaseStreamReader):
         events += self._items.close_all(truncated=finish.reason in ("length", "filter"))
         events.append(Finished((finish,), reply.usage, reply.service_tier, reply.extras))
         return events
+
+    def _response_fields(self, raw: Raw) -> JsonObject:
+        """Return the fields of the final response that are read."""
+        return read_fields(raw, "response")
 
     def _read_error(self, event: WireEvent) -> list[Event]:
         """Read an error, whose fields are flat for OpenAI and nested for Open Responses."""

@@ -13,7 +13,7 @@ from adapters.errors import InvalidRequestError
 from adapters.ir.accumulator import ItemBuffer, PartBuffer
 from adapters.ir.events import BlockId, Channel, Closed, Delta, Failed, Finished, Opened, Started
 from adapters.ir.normalize import MERGED_CHOICES_REASON, merged_finish, part_path
-from adapters.ir.types import Error, Item, Message, Status, ToolCall
+from adapters.ir.types import Error, Item, Message, OpaqueItem, Status, ToolCall
 from adapters.json_text import DECODE_ERRORS
 from adapters.responses.item_writer import write_annotations, write_logprobs
 from adapters.responses.reply_writer import (
@@ -60,16 +60,28 @@ class ItemStreamWriter:
     ) -> None:
         self.buffer = ItemBuffer(opened)
         self.is_call = isinstance(opened.item, ToolCall)
-        self._item_id = item_id
+        self.item_id = item_id
+        self.output_index = output_index
+        # Whether the client has received the beginning of the item.
+        self.begun = False
         self._place: Wire = {"item_id": item_id, "output_index": output_index}
         self._frames = frames
         self._output = output
-        self._reply_options = context.reply_options
+        self._keeps_reasoning = context.reply_options.reasoning_text or context.repairs
         self._losses = context.losses
         # The template of delta events for the open part or the call.
         self._template: FrameTemplate | None = None
         # How many annotations of the open part were written.
         self._annotations = 0
+
+    @property
+    def stays_open(self) -> bool:
+        """Whether the item stays open in a failed response.
+
+        Codex runs a call when it is done, and this one may be truncated.
+        """
+        item = self.buffer.opened.item
+        return self.is_call or (isinstance(item, OpaqueItem) and item.kind.endswith("_call"))
 
     def open(self) -> list[bytes]:
         """Begin the item."""
@@ -81,17 +93,18 @@ class ItemStreamWriter:
                 return []
             fields = self._place | {"delta": PLACEHOLDER}
             self._template = delta_template(f"response.{names.event}.delta", fields)
+        self.begun = True
         if image_of(item) is not None:
             return self._begin_image(item)
         return [self._item_event("added", item, "in_progress")]
 
     def _begin_image(self, item: Item) -> list[bytes]:
         """Begin an image without its data, which only the last event of its item has."""
-        wire = self._output.write(item, self._item_id, "in_progress")
+        wire = self._write_item(item, "in_progress")
         begun = read_fields(Raw(encode(wire))).encode_with(result=None, status="in_progress")
-        place = {"output_index": self._place["output_index"]}
+        added: Wire = {"output_index": self.output_index, "item": Raw(begun)}
         return [
-            self._frames.event("response.output_item.added", place | {"item": Raw(begun)}),
+            self._frames.event("response.output_item.added", added),
             self._frames.event(f"response.{IMAGE_CALL}.in_progress", self._place),
             self._frames.event(f"response.{IMAGE_CALL}.generating", self._place),
         ]
@@ -130,6 +143,7 @@ class ItemStreamWriter:
         written = self._end_call(item) if isinstance(item, ToolCall) else self._end_part()
         if image_of(item) is not None:
             written.append(self._frames.event(f"response.{IMAGE_CALL}.completed", self._place))
+        self.begun = True
         # Remove parts other than text, which cannot be streamed.
         self.buffer.closed = replace(closed, parts=()) if closed.parts else closed
         written.append(self._item_event("done", self.buffer.item(), closed.status))
@@ -151,11 +165,14 @@ class ItemStreamWriter:
         """Write the item so far, with this status unless it is closed."""
         if self.buffer.closed is not None:
             status = self.buffer.closed.status
-        return self._output.write(self.buffer.item(), self._item_id, status)
+        return self._write_item(self.buffer.item(), status)
+
+    def _write_item(self, item: Item, status: Status) -> Wire | Raw:
+        return self._output.write(item, self.item_id, status)
 
     def _item_event(self, step: str, item: Item, status: Status) -> bytes:
-        written = self._output.write(item, self._item_id, status)
-        fields: Wire = {"output_index": self._place["output_index"], "item": written}
+        written = self._write_item(item, status)
+        fields: Wire = {"output_index": self.output_index, "item": written}
         return self._frames.event(f"response.output_item.{step}", fields)
 
     # Parts
@@ -167,7 +184,7 @@ class ItemStreamWriter:
 
     def _names(self, channel: Channel) -> PartNames:
         """Return the names of a channel; by default, reasoning is written as summaries."""
-        if channel == "reasoning" and not self._reply_options.reasoning_text:
+        if channel == "reasoning" and not self._keeps_reasoning:
             return PARTS["summary"]
         return PARTS[channel]
 
@@ -213,13 +230,15 @@ class ItemStreamWriter:
 class StreamWriter(BaseStreamWriter):
     """Writes events as the frames of a Responses stream."""
 
+    item_writer = ItemStreamWriter
+
     def __init__(self, context: ReplyContext) -> None:
         super().__init__()
         self._context = context
         self._losses = context.losses
         self._extras = ExtrasWriter(FAMILY, LABEL, context.losses)
         self._frames = Frames()
-        self._output = OutputWriter(context.reply_options, context.losses)
+        self._output = OutputWriter(context)
         self._response: ResponseWriter | None = None
         self._items: dict[BlockId, ItemStreamWriter] = {}
         # The response object of the last event.
@@ -233,7 +252,7 @@ class StreamWriter(BaseStreamWriter):
             return []
         self._response = ResponseWriter(event, self._context)
         # Encoded once for both events.
-        response = Raw(encode(self._response.write(ResponseState("in_progress"))))
+        response = Raw(encode(self._write_response(ResponseState("in_progress"))))
         return [
             self._frames.event("response.created", {"response": response}),
             self._frames.event("response.in_progress", {"response": response}),
@@ -246,8 +265,13 @@ class StreamWriter(BaseStreamWriter):
         """
         if self._response is None:
             return self.start(Started())
-        response = self._response.write(ResponseState("in_progress"))
+        response = self._write_response(ResponseState("in_progress"))
         return [self._frames.event("response.in_progress", {"response": response})]
+
+    def _write_response(self, state: ResponseState) -> Wire:
+        if self._response is None:
+            raise AssertionError("the stream was not started")
+        return self._response.write(state)
 
     def open(self, event: Opened) -> list[bytes]:
         """Begin a block."""
@@ -255,9 +279,10 @@ class StreamWriter(BaseStreamWriter):
         if link is not None:
             path = getattr(event.item, "path", "")
             event = replace(event, item=Message("assistant", path=path))
-        item_id = output_item_id(event.item, self._context.ids)
+        used_ids = {item.item_id for item in self._items.values()}
+        item_id = output_item_id(event.item, self._context.ids, used_ids)
         self._losses.place(getattr(event.item, "path", ""), f"output[{len(self._items)}]")
-        item = self._items[event.index] = ItemStreamWriter(
+        item = self._items[event.index] = self.item_writer(
             event, len(self._items), item_id, self._frames, self._output, self._context
         )
         written = item.open()
@@ -289,8 +314,7 @@ class StreamWriter(BaseStreamWriter):
         """End the stream with an error."""
         written = self.start(Started()) if self._response is None else []
         for index, item in self._items.items():
-            # Leave calls open: Codex runs a call when it is done, and this one may be truncated.
-            if item.buffer.closed is None and not item.is_call:
+            if item.buffer.closed is None and not item.stays_open:
                 written += item.close(Closed(index, "incomplete"))
         return [*written, *self._end_failed(event)]
 
@@ -303,10 +327,9 @@ class StreamWriter(BaseStreamWriter):
 
     def _end(self, state: ResponseState) -> bytes:
         """Write the event with the complete response."""
-        if self._response is None:
-            raise AssertionError("the stream was not started")
-        state.output = [item.write_item("incomplete") for item in self._items.values()]
-        self._reply = self._response.write(state)
+        items = (item for item in self._items.values() if item.begun)
+        state.output = [item.write_item("incomplete") for item in items]
+        self._reply = self._write_response(state)
         return self._frames.event(f"response.{state.status}", {"response": self._reply})
 
     @property

@@ -98,7 +98,8 @@ class StreamedItem(Struct, eq=False):
     # Whether the final response has the item.
     is_final: bool = False
     closed: bool = False
-    # Whether the server sent the end of the arguments.
+    # Whether the server sent the end of the arguments, and any arguments before it.
+    has_ended_arguments: bool = False
     has_all_arguments: bool = False
     # Created when completeness is checked for the first time.
     completeness: JsonCompleteness | None = None

@@ -449,13 +449,16 @@ class ReplyTranslator:
     def _repaired_end(self, body: bytes) -> ReplyEnd | None:
         """Return a reply in a form that the client can receive; None if it has one already."""
         client = self._options.client
-        passes = client.check_reply(body, self._context)
-        stages = self._make_stages()
-        if passes and not (stages and _CALLS in body):
+        found = Losses(None)
+        passes = client.check_reply(body, replace(self._context, losses=found))
+        if passes and _CALLS not in body:
             # The stages change and record only calls.
             return None
-        # Report what the reader changes only if the reply is written.
-        losses = Losses(None) if passes else self.losses
+        stages = self._make_stages()
+        if passes and not stages:
+            return None
+        # What the reader changes matters only if the reply is written.
+        losses = Losses(None) if passes else found
         try:
             read = client.read_reply(
                 body, replace(self._reader_context, losses=losses, repairs=True)
@@ -465,13 +468,13 @@ class ReplyTranslator:
                 raise invalid_reply(error) from None
             # The client may be able to read it.
             return None
-        if read.error is not None:
-            return self._reply_end(replace(read, error=error_for_client(read.error, self.plan)))
-        reply = Pipeline(*stages).reply(read)
+        self.losses.extend(found)
+        reply = Pipeline(*stages).reply(read) if read.error is None else read
         if passes and reply == read:
             return None
         if reply.error is not None:
-            return self._reply_end(reply)
+            failure = error_for_client(reply.error, self.plan)
+            return self._reply_end(replace(reply, error=failure))
         context = replace(self._context, repairs=True)
         written = client.keep_reply_fields(body, client.write_reply(reply, context), context)
         return self._written_end(written | dict(self._options.response_overrides), reply)

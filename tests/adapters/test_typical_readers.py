@@ -83,7 +83,7 @@ def assert_same(
 
 
 MESSAGES_PATH = "chat.message_reader._read_typical"
-ITEMS_PATH = "responses.item_reader._read_typical"
+ITEMS_PATH = "responses.item_reader.read_typical"
 TOOLS_PATH = "wire.tools._read_typical"
 REPLY_PATH = "chat.reply_reader._read_typical"
 DECLARATIONS_PATH = "tool_emulation.declare._DeclarationReader._read_typical"

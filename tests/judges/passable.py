@@ -17,13 +17,19 @@ HARMLESS = re.compile(
     r"usage must be in a chunk with empty choices|without choices must contain usage"
     r"|^error\.|^usage\.|unknown SSE field|(id|retry): lines|^created changes"
     r"|finish_reason is missing"
+    r"|^response\.[a-z_.]+ is missing|^unknown event type|\.type .* is not an item type"
 )
+# What may be missing after an error of a Responses backend.
+UNFINISHED = re.compile(r"is left open|^the stream ends without")
 
 
 def violations(dialect: str, stream: bytes) -> list[str]:
     """Return the violations in a stream that may harm a client."""
     found = adapters.check(dialect, b"".join(map(_without_nulls, stream.split(b"\n\n"))))
-    return [violation.message for violation in found if not HARMLESS.search(violation.message)]
+    harmful = [one.message for one in found if not HARMLESS.search(one.message)]
+    if re.search(rb'"type": ?"(error|response\.failed)"', stream):
+        return [message for message in harmful if not UNFINISHED.search(message)]
+    return harmful
 
 
 def _without_nulls(block: bytes) -> bytes:

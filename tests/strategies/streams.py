@@ -461,16 +461,20 @@ def _part_events(
         part_events.append({"type": f"{streamed.part_event}.added", "part": empty, **place})
     if style.deltas:
         deltas: list[Json] = [
-            {"type": f"{streamed.event}.delta", "delta": text, **place}
+            {"type": f"{streamed.event}.delta", "delta": text, **place, **_logprobs(streamed)}
             for text in draw(fragments(streamed.text))
         ]
         part_events += deltas + _annotation_events(part or {}, deltas, place)
     if style.dones:
         done: Json = {"type": f"{streamed.event}.done", streamed.field: streamed.text}
-        part_events.append(done | place)
+        part_events.append(done | place | _logprobs(streamed))
         if part is not None:
             part_events.append({"type": f"{streamed.part_event}.done", "part": part, **place})
     return part_events
+
+
+def _logprobs(streamed: StreamedPart) -> Json:
+    return {"logprobs": []} if streamed.event == "response.output_text" else {}
 
 
 def _annotation_events(part: Json, deltas: list[Json], place: Json) -> list[Json]:

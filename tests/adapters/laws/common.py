@@ -16,7 +16,7 @@ import adapters
 from adapters.dialect import BaseStreamReader, ReplyContext, ReplyOptions
 from adapters.ir.events import Event
 from adapters.ir.normalize import without_paths
-from adapters.ir.types import EMPTY_REQUEST, Item, Message, Reply, Request, Text
+from adapters.ir.types import EMPTY_REQUEST, Item, Message, Reply, Request, Text, ToolCall
 from adapters.losses import Losses
 from adapters.sse import Decoder, encode
 from adapters.stages.block_order import BlockSequencer
@@ -138,6 +138,18 @@ def _without_annotations(item: Item) -> Item:
         return item
     content = (Text(part.text) if isinstance(part, Text) else part for part in item.content)
     return replace(item, content=tuple(content))
+
+
+def without_final_whitespace(reply: Reply) -> Reply:
+    """Strip what may follow complete arguments, which is dropped if another call has begun."""
+    [choice] = reply.choices
+    items = tuple(
+        replace(item, arguments=item.arguments.rstrip(" \t\r\n"))
+        if isinstance(item, ToolCall) and item.kind == "function"
+        else item
+        for item in choice.items
+    )
+    return replace(reply, choices=(replace(choice, items=items),))
 
 
 def flat(value: object) -> dict[str, object]:

@@ -151,21 +151,9 @@ def test_missing_responses_events_lose_nothing(
     sample = data.draw(streams.responses_streams(common.write_reply("responses", reply), style))
     stream = values.with_line_endings(sample.stream, endings)
     events = common.read_stream("responses", values.split(stream, chunking))
-    assert flat(without_final_whitespace(accumulate(events))) == flat(
-        without_final_whitespace(reply)
+    assert flat(common.without_final_whitespace(accumulate(events))) == flat(
+        common.without_final_whitespace(reply)
     )
-
-
-def without_final_whitespace(reply: ir.Reply) -> ir.Reply:
-    """Strip what may follow complete arguments, which is dropped if another call has begun."""
-    [choice] = reply.choices
-    items = tuple(
-        replace(item, arguments=item.arguments.rstrip(" \t\r\n"))
-        if isinstance(item, ir.ToolCall) and item.kind == "function"
-        else item
-        for item in choice.items
-    )
-    return replace(reply, choices=(replace(choice, items=items),))
 
 
 @pytest.mark.parametrize("identity", streams.IDENTITIES.values(), ids=streams.IDENTITIES)
