@@ -111,8 +111,8 @@ class RepairedStream(PassedStream):
                 self._passed += 1
                 if not reader.similar:
                     self._note(events)
-                elif self._texts is not None:
-                    self._texts += [event.text for event in events if isinstance(event, Delta)]
+                elif self._texts is not None and isinstance(events[0], Delta):
+                    self._texts.append(events[0].text)
                 sent.append(block + b"\n\n")
                 continue
             self._send(self._forward_frame(block, frame, events), sent)
