@@ -24,8 +24,10 @@ from gateway.recording.format import recording_name, write_recording
 # The bytes that hold the length of a frame.
 LENGTH_BYTES: Final = 4
 _NICENESS: Final = 5
-# The directory is measured again after this time, because other processes write into it.
+# The directory is measured again after this time, because other processes write into it; if that
+# takes long, after a multiple of its duration.
 _MEASURE_SECONDS: Final = 5.0
+_MEASURE_FACTOR: Final = 20
 
 
 class WriterSettings(Struct):
@@ -51,13 +53,13 @@ class _Directory:
     def __init__(self, config: RecordingConfig) -> None:
         self.path = Path(config.directory or ".")
         self._config = config
-        self._measured_at = float("-inf")
+        self._next_measure = float("-inf")
         self._recordings = 0
         self._bytes = 0
 
     def limit_reached(self) -> str:
         """Return the limit that is reached, or an empty string."""
-        if monotonic() - self._measured_at > _MEASURE_SECONDS:
+        if monotonic() >= self._next_measure:
             self._measure()
         if self._recordings >= self._config.max_recordings:
             return f"the directory has {self._recordings} recordings, see recording.max_recordings"
@@ -71,6 +73,7 @@ class _Directory:
         self._bytes += size
 
     def _measure(self) -> None:
+        started = monotonic()
         self._recordings = self._bytes = 0
         for parent, folders, files in os.walk(self.path):
             if parent == str(self.path):
@@ -78,7 +81,8 @@ class _Directory:
             for file in files:
                 with suppress(OSError):
                     self._bytes += (Path(parent) / file).stat().st_size
-        self._measured_at = monotonic()
+        now = monotonic()
+        self._next_measure = now + max(_MEASURE_SECONDS, _MEASURE_FACTOR * (now - started))
 
 
 class Writer:
