@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -13,6 +13,7 @@ from gateway.pytest_plugin.backend import Backend
 from gateway.pytest_plugin.gateway_process import (
     COMMAND,
     GatewayProcess,
+    GatewayStartError,
     run_server,
     serve_arguments,
     write_toml,
@@ -82,7 +83,7 @@ def run_for_test(
 def _recording(config: Table, recordings: Path) -> Table:
     """Return a configuration with which the exchanges are recorded."""
     if not any("url" in table for table in _backends(config)):
-        raise AssertionError("dragoman_config needs a backend with a `url`, which is recorded")
+        pytest.fail("dragoman_config needs a backend with a `url`, to record it", pytrace=False)
     recording = {**cast("Table", config.get("recording", {})), "directory": str(recordings)}
     return {**config, "recording": recording}
 
@@ -108,15 +109,18 @@ def _run(
 def _run_process(
     arguments: Sequence[str], folder: Path, launcher: Launcher | None
 ) -> Generator[GatewayProcess | ForkedGateway]:
-    if launcher is None:
-        with run_server([*COMMAND, *arguments], folder) as process:
-            yield process
-        return
-    forked = launcher.start([*arguments, "--port", "0"], folder)
-    try:
-        yield forked
-    finally:
-        forked.stop()
+    with ExitStack() as stack:
+        process: GatewayProcess | ForkedGateway
+        try:
+            if launcher is None:
+                process = stack.enter_context(run_server([*COMMAND, *arguments], folder))
+            else:
+                process = launcher.start([*arguments, "--port", "0"], folder)
+                stack.callback(process.stop)
+        except GatewayStartError as error:
+            # The log names the fault, usually in the configuration.
+            pytest.fail(str(error), pytrace=False)
+        yield process
 
 
 def _backends(config: Table) -> Sequence[Table]:

@@ -19,6 +19,10 @@ COMMAND = (sys.executable, "-m", "gateway")
 LISTENING = re.compile(r"listening on (http://127\.0\.0\.1:(\d+))")
 
 
+class GatewayStartError(Exception):
+    """A gateway that ended before it listened; the message has its output."""
+
+
 class GatewayProcess:
     """A running gateway, with its address and its output."""
 
@@ -32,7 +36,7 @@ class GatewayProcess:
         self._reader.start()
         # Without an address, the process has ended or is stuck.
         if not self._listening.wait(TIMEOUT_SECONDS) or not self.port:
-            raise AssertionError(f"the gateway did not start:\n{self.log}")
+            raise GatewayStartError(f"the gateway did not start:\n{self.log}")
 
     def _read(self, output: IO[str]) -> None:
         with output:
@@ -117,7 +121,7 @@ def run_server(
     )
     try:
         gateway = GatewayProcess(process)
-    except AssertionError:
+    except GatewayStartError:
         process.kill()
         process.wait()
         raise

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, Self, TypedDict, cast
 
-from gateway.pytest_plugin.gateway_process import LISTENING, child_environment
+from gateway.pytest_plugin.gateway_process import LISTENING, GatewayStartError, child_environment
 from gateway.pytest_plugin.scripted_backend import TIMEOUT_SECONDS
 
 _POLL_SECONDS = 0.01
@@ -58,7 +58,7 @@ class ForkedGateway:
                 break
             time.sleep(_POLL_SECONDS)
         self.stop()
-        raise AssertionError(f"the gateway did not start:\n{self.log}")
+        raise GatewayStartError(f"the gateway did not start:\n{self.log}")
 
     @property
     def log(self) -> str:

@@ -25,7 +25,8 @@ def install_wheel(folder: Path) -> Path:
     venv.create(environment, symlinks=True)
     python = environment / "bin" / "python"
     packages = sysconfig.get_path("purelib", vars={"base": str(environment)})
-    (Path(packages) / "test_packages.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    others = "\n".join(path for path in sys.path if path.endswith("site-packages"))
+    (Path(packages) / "test_packages.pth").write_text(others + "\n")
     _pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
     return python
 

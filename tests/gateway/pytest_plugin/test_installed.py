@@ -186,6 +186,44 @@ def test_plugin_can_be_disabled(sample: Project) -> None:
     assert counts(sample.check("-p", "no:dragoman")) == {"passed": 1}
 
 
+def test_invalid_configuration_is_named(project: Project) -> None:
+    project.write(
+        "test_config.py",
+        """
+        import pytest
+
+        @pytest.mark.parametrize("dragoman_config", [{"backends": [{"dialct": "chat"}]}])
+        def test_config(dragoman_gateway):
+            pass
+        """.replace("\n        ", "\n"),
+    )
+    output = project.run().stdout
+    assert "dialct: unknown key (did you mean dialect?)" in output
+    assert "Traceback" not in output
+    assert "gateway_fixture.py" not in output
+
+
+def test_fixtures_work_with_pytest_asyncio(project: Project) -> None:
+    pytest.importorskip("pytest_asyncio")
+    project.write("pytest.ini", "[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    project.write(
+        "test_asyncio.py",
+        """
+        import openai
+        import pytest
+
+        @pytest.mark.asyncio
+        async def test_asyncio(dragoman_gateway, dragoman_backend):
+            dragoman_backend.reply("Hello there", pause=0.001)
+            async with openai.AsyncOpenAI() as client:
+                async with client.responses.stream(model="m", input="Hi") as stream:
+                    response = await stream.get_final_response()
+            assert response.output_text == "Hello there"
+        """.replace("\n        ", "\n"),
+    )
+    assert counts(project.check()) == {"passed": 1}
+
+
 # Recordings
 
 
