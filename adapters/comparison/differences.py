@@ -1,6 +1,8 @@
 """The differences between two JSON bodies, field by field."""
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -8,6 +10,7 @@ from msgspec import Struct
 from adapters.comparison.alignment import CallLabels, align, align_by_name, name_of
 from adapters.comparison.normal_form import is_call_id, normalize
 from adapters.conformance import Json, Object
+from adapters.errors import InvalidRequestError
 
 # What replaces a secret in errors and in recordings; equal secrets have the same number there.
 MARKER: Final = re.compile(r"\[redacted(?::\d+)?\]")
@@ -27,26 +30,38 @@ class NormalBody:
     """The normal form of a body, for several comparisons."""
 
     def __init__(self, body: Json) -> None:
-        self.value = normalize(body)
-        self.labels = CallLabels(self.value)
+        with _limited_depth():
+            self.value = normalize(body)
+            self.labels = CallLabels(self.value)
 
     def fingerprint(self) -> str:
         """Return a text that is equal for bodies without differences, unless one has redactions."""
-        return self.labels.fingerprint(self.value)
+        with _limited_depth():
+            return self.labels.fingerprint(self.value)
 
 
 def compare_json(left: Json, right: Json) -> list[Difference]:
     """Return the differences in meaning between two requests, replies or errors.
 
     Ids, dates, the order of keys and redacted values are ignored, but ids must pair the same calls
-    and outputs on both sides.
+    and outputs on both sides. Raises `InvalidRequestError` for a body that is nested too deeply.
     """
     return compare_normal(NormalBody(left), NormalBody(right))
 
 
 def compare_normal(left: NormalBody, right: NormalBody) -> list[Difference]:
     """Return the differences between two bodies whose normal form is known."""
-    return _Comparison(left, right).differences
+    with _limited_depth():
+        return _Comparison(left, right).differences
+
+
+@contextmanager
+def _limited_depth() -> Generator[None]:
+    """Convert the error for a body whose values are nested too deeply."""
+    try:
+        yield
+    except RecursionError:
+        raise InvalidRequestError(None, "the body is nested too deeply") from None
 
 
 class _Comparison:

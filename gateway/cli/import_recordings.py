@@ -2,7 +2,6 @@
 
 from collections import Counter
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import rich_click as click
 from click import argument, echo, option
@@ -52,7 +51,7 @@ def _import_file(file: Path, output: Path, skipped: Counter[str]) -> int:
     """Write the recordings of one file, and return their number."""
     # Imported here because other commands do not need it.
     from gateway.recording.format import recording_name, write_recording  # noqa: PLC0415
-    from gateway.recording.http_exchange import ImportFormatError  # noqa: PLC0415
+    from gateway.recording.http_exchange import ImportFormatError, split_url  # noqa: PLC0415
     from gateway.recording.imported_recording import (  # noqa: PLC0415
         make_recording,
         read_exchanges,
@@ -62,12 +61,12 @@ def _import_file(file: Path, output: Path, skipped: Counter[str]) -> int:
     try:
         exchanges = read_exchanges(file)
     except ImportFormatError as error:
-        fail(f"{file} is neither a cassette nor a HAR file: {error}")
+        fail(f"cannot import {file}: {error}")
     for number, exchange in enumerate(exchanges, start=1):
         recording = make_recording(exchange)
         if recording is None:
-            url = urlsplit(exchange.url)
-            skipped[f"{exchange.method} {url.hostname}{url.path}"] += 1
+            url = split_url(exchange.url)
+            skipped[f"{exchange.method} {url.hostname or ''}{url.path}"] += 1
             continue
         # The number keeps the order of the exchanges, some of which have no time.
         name = f"{file.stem}-{number:04}-{recording_name(recording.exchange)}"

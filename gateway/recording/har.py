@@ -30,6 +30,8 @@ def read_har(content: object) -> Iterator[HttpExchange]:
         raise ImportFormatError("it has no `log.entries`")
     for entry in map(object_of, entries):
         request, response = object_of(entry.get("request")), object_of(entry.get("response"))
+        if not request:
+            raise ImportFormatError("an entry has no request")
         headers, status = _read_headers(response.get("headers")), response.get("status")
         body, reads = _read_reply(entry, decompress(_read_content(response), headers))
         yield HttpExchange(

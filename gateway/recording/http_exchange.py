@@ -3,6 +3,7 @@
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from typing import TypeGuard
+from urllib.parse import SplitResult, urlsplit
 
 import httpx
 from msgspec import Struct
@@ -53,9 +54,17 @@ def object_of(value: object) -> dict[str, object]:
 def read_base64(text: str) -> bytes:
     """Decode base64; raise `ImportFormatError` if it is invalid."""
     try:
-        return b64decode(text)
+        return b64decode("".join(text.split()), validate=True)
     except ValueError:
         raise ImportFormatError("a body is not valid base64") from None
+
+
+def split_url(url: str) -> SplitResult:
+    """Return the parts of a URL; of an invalid one, all of it is the path."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return SplitResult("", "", url, "", "")
 
 
 def merge_headers(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from gateway.recording.cassettes import read_cassette
 from gateway.recording.exchange_writer import FinishedExchange, RecordingMaker
 from gateway.recording.format import Recording
 from gateway.recording.har import is_har, read_har
-from gateway.recording.http_exchange import HttpExchange, ImportFormatError
+from gateway.recording.http_exchange import HttpExchange, ImportFormatError, split_url
 from gateway.recording.secrets import url_secrets
 
 _FIRST_ERROR: Final = 400
@@ -51,7 +51,7 @@ def make_recording(exchange: HttpExchange) -> Recording | None:
 
     Both sides of the recording are equal, because there was no gateway in between.
     """
-    url = urlsplit(exchange.url)
+    url = split_url(exchange.url)
     endpoint, model = rewrite_path(url.path)
     suffix = next((one for one in dialects_by_path() if endpoint.rstrip("/").endswith(one)), None)
     request = _read_request(exchange.request_body, model)

@@ -123,6 +123,7 @@ def test_recordings_without_a_counterpart_are_printed(folder: Path) -> None:
         ("recordings recordings --dialect chat", "--dialect is for files"),
         ("a.json page.html", "page.html: the body is neither a stream nor JSON"),
         ("a.json reply.json", "a request cannot be compared with a reply"),
+        ("deep.json deep.json", "the body is nested too deeply"),
         ("recordings empty", "empty contains no recordings"),
         ("recordings invalid", "format is required"),
     ],
@@ -131,6 +132,7 @@ def test_invalid_inputs_exit_with_2(folder: Path, arguments: str, message: str) 
     (folder / "a.json").write_bytes(REQUEST)
     (folder / "reply.json").write_bytes(REPLY)
     (folder / "page.html").write_text("<html>")
+    (folder / "deep.json").write_text("[" * 900 + "]" * 900)
     (folder / "empty").mkdir()
     (folder / "invalid").mkdir()
     (folder / "invalid/exchange.json").write_text("{}")

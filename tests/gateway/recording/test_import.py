@@ -229,10 +229,32 @@ def test_failed_request_has_no_reply(tmp_path: Path) -> None:
         ("{", "it is neither JSON nor YAML: "),
         ("a: [", "it is neither JSON nor YAML: "),
         ("interactions: [1]", "an interaction has no request"),
+        ('{"log": {"entries": [1]}}', "an entry has no request"),
+        ("interactions: !!python/object:a.B {}", "it is neither JSON nor YAML: "),
+        (
+            "interactions: [{request: {method: GET}, response: {body: {base64_string: '%'}}}]",
+            "a body is not valid base64",
+        ),
     ],
 )
 def test_other_files_are_rejected(tmp_path: Path, content: str, message: str) -> None:
     file = tmp_path / "file.yaml"
     file.write_text(content)
     error = cli.error_of(cli.run(f"import {file} --output {tmp_path}/imported"))
-    assert error.startswith(f"dragoman: {file} is neither a cassette nor a HAR file: {message}")
+    assert error.startswith(f"dragoman: cannot import {file}: {message}")
+
+
+def test_request_with_an_invalid_url_is_counted(tmp_path: Path) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text("interactions: [{request: {method: POST, uri: 'http://['}}]")
+    result = cli.run(f"import {file} --output {tmp_path}/imported")
+    assert (result.exit_code, result.stderr) == (0, "skipped: POST http://[\n")
+
+
+def test_recordings_are_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "file.yaml").write_text(CASSETTE)
+    command = f"import {tmp_path}/file.yaml --output {tmp_path}/imported"
+    assert cli.run(command).exit_code == 0
+    result = cli.run(command)
+    assert result.exit_code == 1
+    assert str(tmp_path / "imported") in cli.one_line(result.stderr)
