@@ -19,6 +19,7 @@ from adapters.ir.events import Channel, Closed, Delta, Event, Opened
 from adapters.ir.normalize import EMPTY_REPLY_REASON
 from adapters.ir.types import (
     Annotation,
+    Citation,
     Finish,
     Image,
     Item,
@@ -39,8 +40,6 @@ from adapters.wire.content import (
 from adapters.wire.images import raw_image, read_chat_image
 from adapters.wire.json_object import is_present, read_fields, string_or_raw_json
 from adapters.wire.malformed_values import read_or_drop
-
-_DIVIDED_TEXT = "the positions count from the beginning of the whole text, which has several parts"
 
 
 class ChoiceReader:
@@ -63,8 +62,9 @@ class ChoiceReader:
         self._images = 0
         self._part = 0
         self._has_message = False
-        # The number of parts into which the text is divided by refusals, reasoning and images.
-        self._text_parts = 0
+        # The length of the text so far, and of the text before its current part.
+        self.text_length = 0
+        self._part_start = 0
         # Reasoning that was received as a list, and whether it is also received as a string.
         self._details = ReasoningDetails()
         self._has_reasoning_text = False
@@ -175,6 +175,8 @@ class ChoiceReader:
             if channel == "text":
                 annotations = self._early_annotations + annotations
                 self._early_annotations = ()
+        if channel == "text":
+            self.text_length += len(text)
         block = self._last_block if self._block is None else self._block
         events.append(Delta(block, channel, text, self._part, logprobs, annotations))
 
@@ -196,7 +198,7 @@ class ChoiceReader:
             events.append(Opened(self._block, item, self._choice))
             self._part = 0
         if channel == "text":
-            self._text_parts += 1
+            self._part_start = self.text_length
         self._channel = channel
 
     def _read_annotations(self, events: list[Event], raws: list[Raw]) -> None:
@@ -204,14 +206,23 @@ class ChoiceReader:
         path = f"choices[{self._choice}].delta.annotations"
         annotations = read_streamed_annotations(raws, FAMILY, path, self._losses)
         if self._channel == "text":
-            if self._text_parts > 1:
-                self._losses.changed(f"{self._path}.annotations", _DIVIDED_TEXT)
-            self._append(events, "text", "", (), annotations)
+            self._append(events, "text", "", (), tuple(map(self._in_part, annotations)))
         elif self._has_message:
             path = f"{self._path}.annotations"
             self._losses.dropped(path, "received after the end of the text")
         else:
             self._early_annotations += annotations
+
+    def _in_part(self, annotation: Annotation) -> Annotation:
+        """Return an annotation with its position in the current part of the text."""
+        start = self._part_start
+        if not start or not isinstance(annotation, Citation) or annotation.start_index < start:
+            return annotation
+        return replace(
+            annotation,
+            start_index=annotation.start_index - start,
+            end_index=annotation.end_index - start,
+        )
 
     def _read_images(self, events: list[Event], raws: list[Raw]) -> None:
         for raw in raws:

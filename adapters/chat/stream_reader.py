@@ -76,8 +76,9 @@ class DeltaFastPath(Struct, eq=False):
     start: int
     end: int
     delta: Delta
-    # The call to which deltas of arguments belong.
+    # The call to which deltas of arguments belong, and the choice whose text is counted.
     call: PartialCall | None
+    choice: ChoiceReader | None
 
     def read(self, data: bytes) -> Delta | None:
         """Read the next chunk; return None if it has to be decoded."""
@@ -92,17 +93,18 @@ class DeltaFastPath(Struct, eq=False):
         if self.call is not None:
             self.call.fragments.append(text)
             self.call.emitted += 1
+        elif self.choice is not None:
+            self.choice.text_length += len(text)
         delta = self.delta
         return Delta(delta.index, delta.channel, text, delta.part)
 
 
-def find_fast_path(
-    data: bytes, events: list[Event], calls: ToolCallAssembler
-) -> DeltaFastPath | None:
+def find_fast_path(data: bytes, events: list[Event], choice: ChoiceReader) -> DeltaFastPath | None:
     """Return the fast path for chunks that resemble this one; `events` are its own."""
     delta = events[0]
     if len(events) != 1 or not isinstance(delta, Delta) or delta.logprobs or delta.annotations:
         return None
+    calls = choice.calls
     call = calls.continued if delta.channel == "arguments" else None
     if delta.channel == "arguments" and (
         call is None or not delta.index == call.block == calls.last_block
@@ -122,7 +124,8 @@ def find_fast_path(
         return None
     before += key + rest[:space]
     after = rest[space + len(encoded) :]
-    return DeltaFastPath(before, after, len(before), -len(after), delta, call)
+    counted = choice if delta.channel == "text" else None
+    return DeltaFastPath(before, after, len(before), -len(after), delta, call, counted)
 
 
 class StreamReader(BaseStreamReader):
@@ -187,7 +190,7 @@ class StreamReader(BaseStreamReader):
             and (self._missed < _MISSES or self._missed % _MISSES == 0)
         ):
             [choice] = self._choices.values()
-            self._fast_path = find_fast_path(data, events, choice.calls)
+            self._fast_path = find_fast_path(data, events, choice)
         return events
 
     def _read_end_marker(self, data: bytes) -> list[Event]:

@@ -11,8 +11,8 @@ from msgspec import Raw
 import adapters
 from adapters import InputItem
 from adapters.chat import message_reader, reply_reader, stream_reader
+from adapters.chat.choice_reader import ChoiceReader
 from adapters.chat.stream_reader import DeltaFastPath, find_fast_path
-from adapters.chat.tool_calls import ToolCallAssembler
 from adapters.dialect import ReplyContext
 from adapters.errors import DragomanError
 from adapters.ir.events import Event
@@ -315,9 +315,9 @@ def test_deltas_are_the_same(opening: bytes, runs: list[tuple[bytes, list[bytes]
 def test_typical_deltas_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[bytes] = []
 
-    def find(data: bytes, events: list[Event], calls: ToolCallAssembler) -> DeltaFastPath | None:
+    def find(data: bytes, events: list[Event], choice: ChoiceReader) -> DeltaFastPath | None:
         decoded.append(data)
-        return find_fast_path(data, events, calls)
+        return find_fast_path(data, events, choice)
 
     monkeypatch.setattr(stream_reader, "find_fast_path", find)
     chunk = b'data: {"choices":[{"index":0,"delta":{"content":"%d"}}]}\n\n'

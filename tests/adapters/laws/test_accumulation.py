@@ -24,17 +24,14 @@ from tests.strategies.streams import CALL_STYLES, COMPLETE, PARTIAL, calls_for
 from tests.strategies.values import DialectName
 
 
-def draw_reply(
-    client: DialectName, backend: DialectName, data: DataObject
-) -> tuple[ir.Reply, bytes]:
+def draw_reply(backend: DialectName, data: DataObject) -> tuple[ir.Reply, bytes]:
     """Draw a reply of a backend and a stream of it, in any of the styles of servers."""
     call_style = data.draw(st.sampled_from([s for s in CALL_STYLES.values() if s.has_ids]))
     style = data.draw(st.sampled_from([COMPLETE, *PARTIAL]))
     items = chat_items(calls_for(call_style)) if backend == "chat" else None
     reply = data.draw(replies(backend, items))
-    if not style.deltas or (backend == "responses" and client != backend):
-        # Citations and log probabilities come with the deltas. In Chat, those of a divided text
-        # count from the beginning of the whole.
+    if not style.deltas:
+        # Citations and log probabilities come with the deltas.
         reply = common.without_annotations(reply)
     if not style.items and has_opaque_items(reply):
         style = COMPLETE
@@ -51,7 +48,7 @@ def has_opaque_items(reply: ir.Reply) -> bool:
 def test_accumulated_stream_equals_the_whole_reply(
     client: DialectName, backend: DialectName, data: DataObject
 ) -> None:
-    reply, stream = draw_reply(client, backend, data)
+    reply, stream = draw_reply(backend, data)
     whole = common.exchange(client, backend).reply(common.write_reply(backend, reply)).body
     streamed = common.translate_stream(client, backend, [stream])
     read = renumber_reply_calls(canonical_reply(accumulate(common.read_stream(client, [streamed]))))
