@@ -141,8 +141,8 @@ class ReplayIndex:
         self._equal: dict[str, list[RecordedReply]] = {}
         # Those whose requests have redactions, which match different requests.
         self._redacted: list[RecordedReply] = []
-        # How often a request with these replies was received, by their names.
-        self._received: Counter[tuple[str, ...]] = Counter()
+        # How often a request with these replies was received, by their identities.
+        self._received: Counter[tuple[int, ...]] = Counter()
         for reply in replies:
             self._equal.setdefault(reply.request.fingerprint, []).append(reply)
             if MARKER.search(reply.request.fingerprint):
@@ -159,9 +159,9 @@ class ReplayIndex:
             return None
         fewest = min(minor for minor, _ in matches)
         found = [reply for minor, reply in matches if minor == fewest]
-        names = tuple(reply.name for reply in found)
-        self._received[names] += 1
-        return found[min(self._received[names], len(found)) - 1]
+        key = tuple(map(id, found))
+        self._received[key] += 1
+        return found[min(self._received[key], len(found)) - 1]
 
 
 class Mismatch(Struct, frozen=True):

@@ -40,7 +40,11 @@ class RequestMeaning:
         model = value.get("model")
         self.model = model if isinstance(model, str) else ""
         self.body = NormalBody(value)
-        major = {name: field for name, field in value.items() if name not in MINOR_FIELDS}
+        major = {
+            name: field
+            for name, field in value.items()
+            if name.partition(".")[0] not in MINOR_FIELDS
+        }
         # Equal for requests that match, unless one has redactions.
         self.fingerprint = NormalBody(major).fingerprint()
 
@@ -76,14 +80,9 @@ def meaning_of(request: Request, dialect: Dialect) -> RequestMeaning:
     value["items"] = [_without_ignored(_to_object(item)) for item, _ in items]
     tools = [_without_ignored(_to_object(tool)) for tool in request.tools]
     value["tools"] = sorted(tools, key=msgspec.json.encode)
-    value["hints"], value["extras"] = (
-        {
-            extra.name: _decode(bytes(extra.value))
-            for extra in request.extras
-            if (extra.severity in _MINOR_SEVERITIES) is minor
-        }
-        for minor in (True, False)
-    )
+    for extra in request.extras:
+        group = "hints" if extra.severity in _MINOR_SEVERITIES else "extras"
+        value[f"{group}.{extra.name}"] = _decode(bytes(extra.value))
     return RequestMeaning(dialect, value, tuple(path for _, path in items))
 
 
@@ -93,26 +92,26 @@ def compare_requests(recorded: RequestMeaning, received: RequestMeaning) -> Requ
     minor = 0
     for difference in compare_normal(recorded.body, received.body):
         match = _PATH.match(difference.path)
-        if match is not None and match[1] in MINOR_FIELDS:
+        if match is None:
+            differences.append(difference)
+        elif match[1] in MINOR_FIELDS:
             minor += 1
         else:
-            path = difference.path if match is None else _request_path(match, recorded, received)
+            # An item that only the received request has, itself, has the index there.
+            added = difference.kind == "extra" and not match[3]
+            path = _request_path(match, received if added else recorded)
             differences.append(replace(difference, path=path))
     return RequestComparison(differences, minor)
 
 
-def _request_path(match: re.Match[str], recorded: RequestMeaning, received: RequestMeaning) -> str:
-    """Return the path of a difference in the request itself."""
-    field, index, rest = match.groups()
-    if field == "items" and index is not None:
-        # An item that only the received request has is not in the recorded one.
-        only_received = not rest and int(index) >= len(recorded.paths)
-        paths = received.paths if only_received else recorded.paths
-        return paths[int(index)] + rest
+def _request_path(match: re.Match[str], request: RequestMeaning) -> str:
+    """Return a path in the request itself."""
+    field, key, rest = match.groups()
+    if field == "items" and key is not None:
+        return request.paths[int(key)] + rest
     if field == "extras":
         return rest.removeprefix(".")
-    bracket = "" if index is None else f"[{index}]"
-    return f"{recorded.dialect.names.get(field, field)}{bracket}{rest}"
+    return request.dialect.names.get(field, field) + ("" if key is None else f"[{key}]") + rest
 
 
 def _normal(item: Item) -> Item:
