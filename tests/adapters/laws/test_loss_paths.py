@@ -37,6 +37,7 @@ _STREAMED_CALL = re.compile(r"(\.delta\.tool_calls)\[\d+\]")
 NOWHERE = {
     "extra_body": "fields of the configuration",
     "reasoning": "reasoning in a text has no path of its own",
+    "response": "several fields of the response object",
     "stream": "the form of the stream",
 }
 # The beginnings of reasons that a whole reply does not show: calls without a name are dropped.
