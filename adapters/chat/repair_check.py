@@ -270,7 +270,7 @@ class ChunkCheck:
             self._holds_rest = True
         state.is_custom = delta.type == "custom"
         body = delta.custom if state.is_custom else delta.function
-        if delta.id and not isinstance(delta.id, str):
+        if isinstance(delta.id, int):
             self._report("delta.tool_calls[{call}].id", _NOT_A_STRING)
         elif not delta.id or delta.id in self._ids:
             # The reader reports the new id.

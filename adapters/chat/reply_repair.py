@@ -177,7 +177,7 @@ class _ReplyCheck:
     def _check_tool_calls(self, calls: Sequence[CallDelta], path: str) -> None:
         for number, call in enumerate(calls):
             at = f"{path}[{number}]"
-            if call.id and not isinstance(call.id, str):
+            if isinstance(call.id, int):
                 self._report(f"{at}.id", "not a string; sent as a string")
             elif not call.id or call.id in self._ids:
                 # The reader reports the new id.

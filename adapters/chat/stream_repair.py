@@ -4,12 +4,13 @@ from collections.abc import Iterable
 
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from adapters.chat.stream_writer import ChoiceWriter, StreamWriter
 from adapters.chat.wire import DONE, Wire
 from adapters.chat.wire import frame as write_frame
 from adapters.dialect import BaseStreamWriter, Passed, ReplyContext
-from adapters.ir.events import Channel, Closed, Delta, Event, Opened
+from adapters.ir.events import Channel, Closed, Delta, Event, Opened, Started
 from adapters.ir.types import Reasoning, Usage
 from adapters.json_text import DECODE_ERRORS
 from adapters.sse import Frame
@@ -121,6 +122,11 @@ class RepairWriter(StreamWriter):
         return write_frame(wire)
 
     # Details that are kept as they are
+
+    def start(self, event: Started) -> list[bytes]:
+        """Begin the stream; other fields of a whole reply are kept as they are."""
+        extras = tuple(extra for extra in event.extras if extra.name in _HEAD_FIELDS)
+        return super().start(replace(event, extras=extras))
 
     def open(self, event: Opened) -> list[bytes]:
         """Begin a block; reasoning is kept as it is."""

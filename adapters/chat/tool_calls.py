@@ -151,7 +151,7 @@ class ToolCallAssembler:
 
     def _feed_one(self, delta: CallDelta, index: int | None) -> list[Event]:
         name, fragment = name_and_fragment(delta)
-        call_id = str(delta.id or "")
+        call_id = "" if delta.id is None else str(delta.id)
         call = self._find(call_id, name, fragment, index)
         if call.named_again and fragment.strip() and not call.is_repetition(fragment):
             name = name or call.name

@@ -260,7 +260,9 @@ class RepairedStream(PassedStream):
         rest = self._decoder.rest()
         if rest and rest[0].lstrip().startswith(b"{"):
             # An error after the first events.
-            self.write_whole(redact_errors(rest[0], self._redact))
+            body = redact_errors(rest[0], self._redact)
+            events = self.reader.feed(Frame(b"", body, whole=False))
+            self.write_whole(body, [*events, *self.reader.flush()])
             return
         # Forward an event that lacks only its empty line; any other event was truncated.
         self._forward_blocks([block for block in rest if is_complete(block)], self.unsent)
@@ -300,12 +302,13 @@ class RepairedStream(PassedStream):
         """Return a whole reply, which some backends send instead of a stream, and remove it."""
         return b"" if self._passed or self._held or self._writes else self._decoder.take_json()
 
-    def write_whole(self, body: bytes) -> None:
-        """Write a whole reply as a stream."""
-        frame = Frame(b"", body, whole=False)
+    def write_whole(self, body: bytes, events: list[Event]) -> None:
+        """Write a whole reply, which has these events, as a stream."""
+        *content, end = self._through_stages(events)
         self.last += self._begin_writing()
-        self.last += self._write(self._through_stages(self.reader.feed(frame)), frame)
-        self.last += self._write(self._through_stages(self.reader.flush()), None)
+        self.last += self._write(content, Frame(b"", body, whole=False))
+        # The fields of the reply are known now, among them its usage.
+        self.last += self._write([end], None)
 
     def fail(self, error: Error) -> None:
         """End the stream with an error, because the backend's stream cannot continue."""

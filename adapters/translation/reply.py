@@ -15,7 +15,7 @@ from adapters.errors import (
     TransformError,
 )
 from adapters.ir.accumulator import to_events
-from adapters.ir.events import Failed
+from adapters.ir.events import Event, Failed
 from adapters.ir.types import EMPTY_REQUEST, CallKind, CustomTool, Error, Reply, Usage
 from adapters.losses import Loss, Losses, ReplyLosses
 from adapters.reasoning.capture import ReasoningCapture
@@ -428,15 +428,25 @@ class ReplyTranslator:
     def _streamed_end(self, body: bytes, *, started: bool) -> ReplyEnd:
         """Send a whole reply in the client's dialect as a stream, with all of its fields."""
         whole = self._passed_end(body)
-        if whole.error is None:
-            body = whole.body
-            self.losses.changed("stream", _WHOLE_REPLY_REASON)
-        elif not started:
+        if whole.error is not None and not started:
             return whole
+        events: list[Event] = []
+        if whole.error is not None:
+            events.append(Failed(whole.error))
+        else:
+            self.losses.changed("stream", _WHOLE_REPLY_REASON)
+            events += to_events(self._read_repaired(whole.body), self.losses)
         # What had to be repaired was reported.
         stream = self._open_repaired([], Losses(None))
-        stream.write_whole(body)
+        stream.write_whole(whole.body, events)
         return replace(self._stream_end(stream, started=True), usage=whole.usage)
+
+    def _read_repaired(self, body: bytes) -> Reply:
+        context = replace(self._reader_context, losses=Losses(None), repairs=True)
+        try:
+            return self._options.client.read_reply(body, context)
+        except InvalidRequestError as error:
+            raise invalid_reply(error) from None
 
     def _record_reasoning(self, body: bytes) -> None:
         """Record the reasoning of a whole reply that is forwarded unchanged."""

