@@ -124,14 +124,25 @@ def keep_reply_fields(body: bytes, written: Wire, _context: ReplyContext) -> Wir
 
 def keep_response_fields(written: Wire, received: Fields, context: ReplyContext) -> Wire:
     """Return a response with the backend's fields, unless the gateway writes or overrides them."""
-    kept = {
+    kept: Wire = {
         name: value
         for name, value in received.items()
         if name not in _RESPONSE_FIELDS
         and name not in context.response_overrides
         and (value != NULL or written.get(name) is None)
     }
+    if "usage" in kept and isinstance(written.get("usage"), dict):
+        kept["usage"] = _keep_usage_fields(cast("Wire", written["usage"]), received["usage"])
     return written | kept
+
+
+def _keep_usage_fields(written: Wire, received: Raw) -> Wire:
+    """Return the usage with the backend's other counts."""
+    try:
+        fields = _OBJECT.decode(received)
+    except DECODE_ERRORS:
+        return written
+    return written | {name: value for name, value in fields.items() if name not in written}
 
 
 def keep_item_fields(written: Wire | Raw, received: Fields, item_id: str) -> Wire | Raw:

@@ -114,3 +114,12 @@ def test_resumed_stream_passes(name: str) -> None:
     for number in range(1, len(blocks)):
         stream = b"".join(block + b"\n\n" for block in blocks[number:])
         assert repaired(stream) == (stream, [])
+
+
+def test_whole_reply_with_the_format_of_its_text_is_sent_as_a_stream() -> None:
+    reply = read_object(reply_body(RESPONSES, Turn(calls=CALLS)))
+    body = encoded(reply | {"text": {"format": {"type": "text"}}})
+    translator = Exchange("responses", "responses").stream()
+    output = translator.feed(body) + translator.finish(started=True).body
+    items = objects_in(sdk.judge_responses_stream(output).to_dict(warnings=False), "output")
+    assert calls_in(items) == EXPECTED
