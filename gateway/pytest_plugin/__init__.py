@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--dragoman-record",
-        choices=("none", "once", "all"),
+        choices=("none", "once", "new_episodes", "all"),
         default="none",
         help="Whether marked tests record the replies of a real backend (default: none).",
     )
@@ -148,12 +148,11 @@ def dragoman_gateway(
 
     A test with the mark `dragoman_recordings` gets the recorded replies of a real backend.
     """
-    from gateway.pytest_plugin.gateway_fixture import run_for_test  # noqa: PLC0415 - only if used
+    from gateway.pytest_plugin.gateway_fixture import GatewayRunner  # noqa: PLC0415 - only if used
 
     folder = tmp_path_factory.mktemp("dragoman")
-    with run_for_test(
-        request.node, dragoman_config, dragoman_backend, folder, _dragoman_launcher
-    ) as gateway:
+    runner = GatewayRunner(dragoman_backend, folder, _dragoman_launcher)
+    with runner.run_for_test(request.node, dragoman_config) as gateway:
         monkeypatch.setenv("OPENAI_BASE_URL", gateway.url)
         monkeypatch.setenv("OPENAI_API_KEY", gateway.api_key)
         yield gateway

@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 import pytest
 
 from gateway.pytest_plugin.backend import Backend
+from gateway.pytest_plugin.episodes import run_front
 from gateway.pytest_plugin.gateway_process import (
     COMMAND,
     GatewayProcess,
@@ -19,7 +20,11 @@ from gateway.pytest_plugin.gateway_process import (
     write_toml,
 )
 from gateway.pytest_plugin.launcher import ForkedGateway, Launcher
-from gateway.pytest_plugin.record_modes import must_record, record_mode, recordings_folder
+from gateway.pytest_plugin.record_modes import (
+    prepare_recordings,
+    record_mode,
+    recordings_folder,
+)
 
 Table = Mapping[str, object]
 
@@ -56,28 +61,74 @@ def run_launcher() -> Generator[Launcher | None]:
         yield launcher
 
 
-@contextmanager
-def run_for_test(
-    item: pytest.Item,
-    config: Table,
-    backend: Backend,
-    folder: Path,
-    launcher: Launcher | None,
-) -> Generator[Gateway]:
-    """Run a gateway for a test: in front of the scripted backend, or with recordings."""
-    recordings = recordings_folder(item)
-    if recordings is None:
-        text = write_toml(_complete(config, backend))
-        running = _run(serve_arguments(text, folder), backend, folder, launcher)
-    elif must_record(record_mode(item.config), recordings):
-        text = write_toml(_complete(_recording(config, recordings), backend))
-        # A backend without a key of its own gets that of the client.
-        key = os.environ.get("OPENAI_API_KEY", _API_KEY)
-        running = _run(serve_arguments(text, folder), backend, folder, launcher, api_key=key)
-    else:
-        running = _run(["replay", str(recordings)], backend, folder, launcher)
-    with running as gateway:
-        yield gateway
+class GatewayRunner:
+    """Runs the gateways of one test, with files in its own folder."""
+
+    def __init__(self, backend: Backend, folder: Path, launcher: Launcher | None) -> None:
+        self._backend = backend
+        self._folder = folder
+        self._launcher = launcher
+
+    @contextmanager
+    def run_for_test(self, item: pytest.Item, config: Table) -> Generator[Gateway]:
+        """Run a gateway in front of the scripted backend, or of the recordings of a marked test."""
+        recordings = recordings_folder(item)
+        with ExitStack() as stack:
+            if recordings is None:
+                yield stack.enter_context(self._serve(config))
+                return
+            mode = record_mode(item.config)
+            recorded = prepare_recordings(mode, recordings)
+            if recorded and mode != "new_episodes":
+                yield stack.enter_context(self._replay(recordings))
+                return
+            # A backend without a key of its own gets that of the client.
+            key = os.environ.get("OPENAI_API_KEY", _API_KEY)
+            recording = stack.enter_context(self._serve(_recording(config, recordings)))
+            url = recording.url
+            if recorded:
+                replay = stack.enter_context(self._replay(recordings))
+                url = stack.enter_context(run_front(replay.url, recording.url))
+            yield recording._replace(url=url, api_key=key)
+
+    @contextmanager
+    def _serve(self, config: Table) -> Generator[Gateway]:
+        text = write_toml(_complete(config, self._backend))
+        with self._run(serve_arguments(text, self._folder), self._folder) as gateway:
+            yield gateway
+
+    @contextmanager
+    def _replay(self, recordings: Path) -> Generator[Gateway]:
+        folder = self._folder / "replay"
+        folder.mkdir()
+        with self._run(["replay", str(recordings)], folder) as gateway:
+            yield gateway
+
+    @contextmanager
+    def _run(self, arguments: Sequence[str], folder: Path) -> Generator[Gateway]:
+        """Run a command; its log is printed, so that pytest shows it if the test failed."""
+        with self._run_process(arguments, folder) as process:
+            try:
+                yield Gateway(process.url, _API_KEY, self._backend, process)
+            finally:
+                sys.stdout.write(process.log)
+
+    @contextmanager
+    def _run_process(
+        self, arguments: Sequence[str], folder: Path
+    ) -> Generator[GatewayProcess | ForkedGateway]:
+        with ExitStack() as stack:
+            process: GatewayProcess | ForkedGateway
+            try:
+                if self._launcher is None:
+                    process = stack.enter_context(run_server([*COMMAND, *arguments], folder))
+                else:
+                    process = self._launcher.start([*arguments, "--port", "0"], folder)
+                    stack.callback(process.stop)
+            except GatewayStartError as error:
+                # The log names the fault, usually in the configuration.
+                pytest.fail(str(error), pytrace=False)
+            yield process
 
 
 def _recording(config: Table, recordings: Path) -> Table:
@@ -86,41 +137,6 @@ def _recording(config: Table, recordings: Path) -> Table:
         pytest.fail("dragoman_config needs a backend with a `url`, to record it", pytrace=False)
     recording = {**cast("Table", config.get("recording", {})), "directory": str(recordings)}
     return {**config, "recording": recording}
-
-
-@contextmanager
-def _run(
-    arguments: Sequence[str],
-    backend: Backend,
-    folder: Path,
-    launcher: Launcher | None,
-    *,
-    api_key: str = _API_KEY,
-) -> Generator[Gateway]:
-    """Run a command; its log is printed at the end, so that pytest shows it if the test failed."""
-    with _run_process(arguments, folder, launcher) as process:
-        try:
-            yield Gateway(process.url, api_key, backend, process)
-        finally:
-            sys.stdout.write(process.log)
-
-
-@contextmanager
-def _run_process(
-    arguments: Sequence[str], folder: Path, launcher: Launcher | None
-) -> Generator[GatewayProcess | ForkedGateway]:
-    with ExitStack() as stack:
-        process: GatewayProcess | ForkedGateway
-        try:
-            if launcher is None:
-                process = stack.enter_context(run_server([*COMMAND, *arguments], folder))
-            else:
-                process = launcher.start([*arguments, "--port", "0"], folder)
-                stack.callback(process.stop)
-        except GatewayStartError as error:
-            # The log names the fault, usually in the configuration.
-            pytest.fail(str(error), pytrace=False)
-        yield process
 
 
 def _backends(config: Table) -> Sequence[Table]:

@@ -11,7 +11,7 @@ import pytest
 from gateway.recording.format import find_recordings
 
 # The words of vcrpy.
-RecordMode = Literal["none", "once", "all"]
+RecordMode = Literal["none", "once", "new_episodes", "all"]
 
 _DEFAULT_FOLDER = "recordings"
 _UNSAFE = re.compile(r"[^\w.]+")
@@ -37,8 +37,8 @@ def recordings_folder(item: pytest.Item) -> Path | None:
     return item.path.parent / str(folder)
 
 
-def must_record(mode: RecordMode, folder: Path) -> bool:
-    """Whether a test must be recorded, after its old recordings are deleted if necessary."""
+def prepare_recordings(mode: RecordMode, folder: Path) -> bool:
+    """Return whether a test has recordings, which are deleted if it must be recorded again."""
     if mode == "all":
         for recording in list(find_recordings(folder)):
             shutil.rmtree(recording)
@@ -46,4 +46,4 @@ def must_record(mode: RecordMode, folder: Path) -> bool:
     if mode == "none" and not recorded:
         message = f"there are no recordings in {folder}; make them with --dragoman-record once"
         pytest.fail(message, pytrace=False)
-    return not recorded
+    return recorded

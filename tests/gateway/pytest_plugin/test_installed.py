@@ -230,6 +230,7 @@ def test_fixtures_work_with_pytest_asyncio(project: Project) -> None:
 @pytest.fixture
 def recorded(project: Project) -> Iterator[tuple[Project, Backend]]:
     """Return a project with a test that is recorded, and its real backend."""
+    project.write("pytest.ini", "[pytest]\nfilterwarnings = error\n")
     project.write(
         "test_recorded.py",
         """
@@ -244,7 +245,9 @@ def recorded(project: Project) -> Iterator[tuple[Project, Backend]]:
         @pytest.mark.dragoman_recordings
         def test_hello(dragoman_gateway):
             client = openai.OpenAI(max_retries=0)
-            assert client.responses.create(model="m", input="Hi").output_text == "Hello"
+            for question in os.environ.get("QUESTIONS", "Hi").split():
+                with client.responses.stream(model="m", input=question) as stream:
+                    assert stream.get_final_response().output_text == "Hello"
         """.replace("\n        ", "\n"),
     )
     with run_backend() as backend:
@@ -270,6 +273,18 @@ def test_recordings_replace_the_backend(recorded: tuple[Project, Backend]) -> No
     project.check("--dragoman-record", "all", BACKEND=backend.url)
     assert len(backend.requests) == 2
     assert len([*(project.folder / "recordings/test_recorded/test_hello").iterdir()]) == 1
+
+
+def test_new_requests_are_recorded_beside_old_ones(recorded: tuple[Project, Backend]) -> None:
+    project, backend = recorded
+    new_episodes = ("--dragoman-record", "new_episodes")
+    backend.reply("Hello")
+    project.check(*new_episodes, BACKEND=backend.url)
+    backend.reply("Hello")
+    project.check(*new_episodes, BACKEND=backend.url, QUESTIONS="Hi Bye")
+    assert [b"Bye" in request.body for request in backend.requests] == [False, True]
+    project.check(BACKEND=backend.url, QUESTIONS="Bye Hi Bye")
+    assert len(backend.requests) == 2
 
 
 # docs/testing-your-transforms.md
