@@ -13,9 +13,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from adapters import Dialect
+from adapters import Dialect, InvalidRequestError
 from adapters.ir.types import Error
+from adapters.model_rules import BackendCapabilities
 from gateway.config.schema import BackendConfig, RetryConfig
+from gateway.config.value_checks import check_profile
 from gateway.http.headers import drop_hop_by_hop
 from gateway.recording.diff_output import describe_differences
 from gateway.recording.replay_index import Mismatch, RecordedReply, ReplayIndex, find_nearest
@@ -44,7 +46,8 @@ class ReplayBackend(Struct, frozen=True):
 def replay_backends(replies: Iterable[RecordedReply], *, raw: bool) -> list[ReplayBackend]:
     """Return the backends of a replay; the first one has all models that were not recorded.
 
-    With `raw`, the recorded capabilities are not used.
+    With `raw`, the recorded capabilities are not used. Raises `InvalidRequestError` if this version
+    does not have them.
     """
     groups: dict[bytes, list[RecordedReply]] = {}
     for reply in replies:
@@ -59,6 +62,12 @@ def replay_backends(replies: Iterable[RecordedReply], *, raw: bool) -> list[Repl
 
 def _configure(number: int, replies: Sequence[RecordedReply]) -> BackendConfig:
     first = replies[0]
+    for error in check_profile(first.profile, f"{first.name}: profile"):
+        raise InvalidRequestError(None, error)
+    try:
+        BackendCapabilities(first.profile, first.capabilities).for_model()
+    except msgspec.ValidationError as error:
+        raise InvalidRequestError(None, f"{first.name}: capabilities: {error}") from None
     suffix = "" if number == 1 else f"-{number}"
     return BackendConfig(
         f"recorded-{first.dialect.name}{suffix}",

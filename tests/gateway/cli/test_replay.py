@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -122,6 +123,22 @@ def test_folder_without_replies_exits_with_2(tmp_path: Path) -> None:
         "skipped: 1: no whole request and reply of a backend",
         f"dragoman: {tmp_path} contains no replies of backends",
     ]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ({"profile": "unknown"}, "1: profile: expected one of "),
+        ({"capabilities": {"text_calls": 1}}, "1: capabilities: "),
+    ],
+)
+def test_unknown_capabilities_exit_with_2(
+    tmp_path: Path, call: dict[str, Any], message: str
+) -> None:
+    record(tmp_path / "1", **call)
+    result = cli.run(f"replay {tmp_path}")
+    assert result.exit_code == 2
+    assert f"dragoman: {message}" in result.stderr
 
 
 def test_violations_of_the_new_stream_are_differences(tmp_path: Path) -> None:
