@@ -5,7 +5,7 @@ from adapters.responses.conformance import check_stream
 from adapters.responses.repair_reader import read_stream
 from adapters.responses.repair_writer import write_stream
 from adapters.responses.reply_reader import read_reply
-from adapters.responses.reply_repair import check_reply, keep_reply_fields
+from adapters.responses.reply_repair import check_reply, find_call_ids, keep_reply_fields
 from adapters.responses.reply_writer import write_reply
 from adapters.responses.request_reader import read_request
 from adapters.responses.request_writer import supports_tool, write_request
@@ -51,6 +51,7 @@ RESPONSES = Dialect(
     check_stream=check_stream,
     repairs=True,
     check_reply=check_reply,
+    find_call_ids=find_call_ids,
     reply_fields=frozenset(("parallel_tool_calls", "tool_choice")),
     keep_reply_fields=keep_reply_fields,
 )

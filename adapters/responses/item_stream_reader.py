@@ -43,10 +43,10 @@ _TEXT_DIFFERS = "the final text differs from the streamed text, which is used"
 class ItemStreamReader:
     """Converts the items of one stream to IR events."""
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: Losses, call_ids: frozenset[str] = frozenset()) -> None:
         self._losses = losses
         self._items = StreamedItems()
-        self._unique_ids = UniqueCallIds(losses)
+        self._unique_ids = UniqueCallIds(losses, call_ids)
         self._blocks = 0
         # The call that was opened last.
         self._last_call: StreamedItem | None = None

@@ -77,7 +77,7 @@ def read_reply(body: bytes, context: ReplyContext) -> ir.Reply:
     if not reply.choices:
         return reply
     [choice] = reply.choices
-    items = normalize_calls(choice.items, UniqueCallIds(context.losses))
+    items = normalize_calls(choice.items, UniqueCallIds(context.losses, context.call_ids))
     return replace(reply, choices=(replace(choice, items=items),))
 
 

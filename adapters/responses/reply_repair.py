@@ -1,5 +1,6 @@
 """Whole replies of backends for clients of the same dialect: what has to be repaired, and how."""
 
+from contextlib import suppress
 from typing import cast
 
 from msgspec import Raw, Struct
@@ -7,7 +8,6 @@ from msgspec.json import Decoder
 
 from adapters.dialect import ReplyContext
 from adapters.json_text import DECODE_ERRORS
-from adapters.losses import Losses
 from adapters.responses.canonical_items import (
     ENDED,
     TYPICAL,
@@ -42,8 +42,17 @@ class _Response(Struct, gc=False):
 
 
 _RESPONSE = Decoder(_Response)
+
+
 # The states of a response that is not complete, which clients do not use.
 _OTHER_STATES = ("failed", "cancelled", "queued", "in_progress")
+
+
+class _Call(Struct, gc=False):
+    call_id: str | None = None
+
+
+_CALLS = Decoder(list[_Call])
 
 
 def check_reply(body: bytes, context: ReplyContext) -> bool:
@@ -51,21 +60,34 @@ def check_reply(body: bytes, context: ReplyContext) -> bool:
     try:
         items: list[Item] = [*TYPICAL.decode(body).output]
     except DECODE_ERRORS:
-        return _check_untypical(body, context.losses)
-    if all(map(has_canonical_parts, items)) and not _repeats_ids(items):
+        return _check_untypical(body, context)
+    if all(map(has_canonical_parts, items)) and not _repeats_ids(items, context.call_ids):
         return not any(isinstance(item, NamedItem) and item.lacks_arguments() for item in items)
-    return _check_untypical(body, context.losses)
+    return _check_untypical(body, context)
 
 
-def _repeats_ids(items: list[Item]) -> bool:
-    if len(items) == 1:
+def find_call_ids(items: Raw) -> frozenset[str]:
+    """Return the ids of the calls in the items of a request, and of their outputs."""
+    if b"call_id" in bytes(items):
+        with suppress(*DECODE_ERRORS):
+            calls = _CALLS.decode(items)
+            return frozenset([call.call_id for call in calls if call.call_id])
+    return frozenset()
+
+
+def _repeats_ids(items: list[Item], used: frozenset[str]) -> bool:
+    """Whether two items have the same id, or two calls, of which one may be in the history."""
+    if len(items) == 1 and not used:
         return False
     call_ids = [item.call_id for item in items if isinstance(item, NamedItem)]
+    if used and not used.isdisjoint(call_ids):
+        return True
     return len({item.id for item in items}) < len(items) or len({*call_ids}) < len(call_ids)
 
 
-def _check_untypical(body: bytes, losses: Losses) -> bool:
+def _check_untypical(body: bytes, context: ReplyContext) -> bool:
     """Check a reply of any form."""
+    losses = context.losses
     try:
         if _RESPONSE.decode(body).status in _OTHER_STATES:
             return True
@@ -78,13 +100,13 @@ def _check_untypical(body: bytes, losses: Losses) -> bool:
     if (response.status == "incomplete") != bool(response.incomplete_details):
         losses.changed("status", "contradicts incomplete_details; replaced")
         passes = False
-    return _check_items(items, losses) and passes
+    return _check_items(items, context) and passes
 
 
-def _check_items(items: list[Raw], losses: Losses) -> bool:
-    passes = True
+def _check_items(items: list[Raw], context: ReplyContext) -> bool:
+    passes, losses = True, context.losses
     item_ids: set[str] = set()
-    call_ids: set[str] = set()
+    call_ids = {*context.call_ids}
     for number, raw in enumerate(items):
         path, item = f"output[{number}]", read_complete(raw)
         if item is None:

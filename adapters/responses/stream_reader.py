@@ -49,7 +49,7 @@ class StreamReader(BaseStreamReader):
         self._context = context
         # Where losses of details are reported.
         self._losses = context.losses if details is None else details
-        self._items = ItemStreamReader(context.losses)
+        self._items = ItemStreamReader(context.losses, context.call_ids)
         self._started = False
         self._ended = False
         self._readers = self._make_readers()

@@ -452,6 +452,8 @@ def _pass_request(
     written = body.encode(**changes)
     plan = plan_reply(options, request, streams=streams, reasoning=read.reasoning)
     history = body.fields.get(options.client.names["items"], _NONE)
+    if body.items is not None:
+        history = Raw(b"[%b]" % b",".join(item.raw for item in body.items))
     call_ids = options.client.find_call_ids(history)
     return BackendRequest(written, losses, replace(plan, call_ids=call_ids) if call_ids else plan)
 

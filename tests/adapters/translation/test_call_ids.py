@@ -42,14 +42,15 @@ HISTORY: dict[str, JsonObject] = {
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("client", ["chat", "responses"])
-def test_call_id_of_the_history_is_replaced(client: str, *, stream: bool) -> None:
-    exchange = Exchange(client, "chat")
+@pytest.mark.parametrize("backend", ["chat", "responses"])
+def test_call_id_of_the_history_is_replaced(client: str, backend: str, *, stream: bool) -> None:
+    exchange = Exchange(client, backend)
     exchange.request(encoded({"model": "m", "stream": stream, **HISTORY[client]}))
     turn = Turn(calls=CALLS)
     if stream:
-        output = exchange.translate_stream(stream_events("chat", turn))
+        output = exchange.translate_stream(stream_events(backend, turn))
     else:
-        output = exchange.reply(reply_body("chat", turn)).body
+        output = exchange.reply(reply_body(backend, turn)).body
     assert f'"{CALL_ID}_2"'.encode() in output
     assert f'"{CALL_ID}"'.encode() not in output
 
@@ -60,6 +61,8 @@ def test_call_id_of_the_history_is_replaced(client: str, *, stream: bool) -> Non
         ("chat", b'[{"tool_call_id" : "a"},{"content":"\\"tool_call_id\\":\\"b\\""}]', {"a"}),
         ("chat", b'[{"tool_call_id":null},{"tool_call_id":"a\\u0062"}]', {"ab"}),
         ("chat", b'"tool_call_id"', set[str]()),
+        ("responses", b'[{"role":"user"},{"call_id":"a"},{"call_id":null}]', {"a"}),
+        ("responses", b'"call_id"', set[str]()),
         ("legacy", b'[{"tool_call_id":"a"}]', set[str]()),
     ],
 )
