@@ -16,7 +16,7 @@ from gateway.cli.translate import translate_command
 _HELP = """Translate between tool-calling dialects.
 
 The dialects are Chat Completions (chat), the Responses API (responses) and legacy functions
-(legacy). `serve` runs a gateway, `translate` translates files.
+(legacy). `serve` runs a gateway, `translate` translates files, `replay` serves recordings.
 
 \b
 Examples:

@@ -10,6 +10,8 @@ import adapters
 from adapters import InvalidRequestError
 from gateway.recording.documents import compare_documents, read_document
 from tests import corpus
+from tests.gateway.backend_replies import reply_body, stream_events
+from tests.gateway.recording.replays import CALLING
 from tests.judges.reading import JsonObject
 from tests.judges.sample_streams import chat_stream, chunk
 from tests.judges.samples import CHAT_REPLY, encoded
@@ -46,6 +48,20 @@ def test_stream_is_compared_with_a_whole_reply() -> None:
     choice: JsonObject = {"index": 0, "message": message, "finish_reason": "stop"}
     reply = {**CHAT_REPLY, "model": "m", "choices": [choice], "usage": None}
     assert differing_paths(STREAM, encoded(reply)) == []
+
+
+FORMS = [
+    form
+    for dialect in adapters.DIALECTS
+    for form in (reply_body(dialect, CALLING), b"".join(stream_events(dialect, CALLING)))
+]
+
+
+@pytest.mark.parametrize("left", FORMS)
+@pytest.mark.parametrize("right", FORMS)
+def test_replies_of_all_dialects_and_forms_are_compared(left: bytes, right: bytes) -> None:
+    # Only the sample of a response has a service tier.
+    assert set(differing_paths(left, right)) <= {"service_tier"}
 
 
 @pytest.mark.parametrize("target", ["responses", "legacy"])
