@@ -150,6 +150,8 @@ class Losses:
         names = self._client_names
         if path in names:
             return names[path]
+        if path.isidentifier():
+            return path
         match = _FIRST_FIELD.match(path)
         first = match.group() if match else ""
         if path[len(first) : len(first) + 1] == "[":
@@ -254,6 +256,8 @@ class ReplyLosses(Losses):
         return super()._client_path(path) if known is None else known
 
     def __iter__(self) -> Iterator[Loss]:
+        if not self._losses:
+            return
         losses = list(super().__iter__())
         dropped = {loss.path for loss in losses if loss.action == "dropped"}
         for loss in losses:

@@ -1,9 +1,8 @@
 """The keys under which the reasoning before calls is stored."""
 
-from collections import Counter
 from collections.abc import Iterable
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from adapters.ids import short_call_id, stable_hash
 from adapters.ir.types import Item, Message, Text, ToolCall
@@ -28,12 +27,12 @@ class CallKeys(Struct, eq=False):
     has_ids: bool = True
     # The hash of the latest message of the user; None if the conversation is not known.
     _user: str | None = None
-    _equal: Counter[str] = field(default_factory=Counter)
+    _equal: dict[str, int] = {}
 
     def read(self, items: Iterable[Item]) -> KeysByCall:
         """Return the keys of all calls in a conversation."""
         keys: KeysByCall = {}
-        self._user, self._equal = "", Counter()
+        self._user, self._equal = "", {}
         user: Message | None = None
         for item in items:
             if isinstance(item, ToolCall):
@@ -51,7 +50,7 @@ class CallKeys(Struct, eq=False):
         texts = (part.text for part in user.content if isinstance(part, Text))
         self._user = stable_hash(*texts)
         if self.has_ids:
-            self._equal = Counter()
+            self._equal = {}
 
     def id_of(self, call: ToolCall) -> str:
         """Return the id by which a client returns a call; "" if it returns none."""
@@ -66,7 +65,7 @@ class CallKeys(Struct, eq=False):
         fingerprint = call.call_id if self.by_id else call_fingerprint(call, self.id_of(call))
         if self._user is None:
             return (fingerprint,)
-        number = self._equal[fingerprint]
-        self._equal[fingerprint] += 1
+        number = self._equal.get(fingerprint, 0)
+        self._equal[fingerprint] = number + 1
         key = stable_hash(fingerprint, self._user, str(number))
         return (key, fingerprint) if self.has_ids else (key,)

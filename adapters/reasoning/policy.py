@@ -206,13 +206,14 @@ class ReasoningPolicy:
 
     def hides_text(self, request: Request) -> bool:
         """Whether the client receives reasoning without its text."""
-        if not self._writes_items or self._summary_option == "always":
+        hides_all = self._summary_option == "requested"
+        if not self._writes_items or not (hides_all or request.effort is not None):
+            return False
+        if self._summary_option == "always":
             return False
         family = self._client.family
         given = (request.find_extra(family, name) for name in _SUMMARY_FIELDS)
-        if any(raw is not None and bytes(raw) not in _NO_SUMMARY for raw in given):
-            return False
-        return self._summary_option == "requested" or request.effort is not None
+        return not any(raw is not None and bytes(raw) not in _NO_SUMMARY for raw in given)
 
     def _requests_encrypted(self, request: Request) -> bool:
         """Whether the client requests encrypted reasoning."""
@@ -229,7 +230,7 @@ def _without_fields(request: Request) -> Request:
 
     A client of another dialect may have got its reasoning from another backend.
     """
-    if not any(isinstance(item, Reasoning) for item in request.items):
+    if Reasoning not in map(type, request.items):
         return request
     items = (
         replace(item, field=None) if isinstance(item, Reasoning) else item for item in request.items

@@ -58,9 +58,10 @@ def output_item_id(item: ir.Item, ids: IdSource, used_ids: Container[str]) -> st
         return item.item_id
     if isinstance(item, ir.ToolCall):
         return ids.id(ALL_CALL_NAMES[item.kind].prefix)
-    if image_of(item) is not None:
-        return ids.id(IMAGE_PREFIX)
-    return ids.id(_ID_PREFIXES.get(type(item), "item_"))
+    prefix = _ID_PREFIXES.get(type(item))
+    if prefix is None:
+        prefix = "item_" if image_of(item) is None else IMAGE_PREFIX
+    return ids.id(prefix)
 
 
 def image_link(item: ir.Item, losses: Losses) -> str | None:
@@ -345,7 +346,8 @@ def write_reply(reply: ir.Reply, context: ReplyContext) -> Wire:
         extras.report_dropped(choice.extras, f"choices[{number}]")
         finish = choice.finish
         items += choice.items
-        for item in (_with_link(item, losses) for item in choice.items):
+        for given in choice.items:
+            item = _with_link(given, losses) if isinstance(given, ir.OpaqueItem) else given
             losses.place(getattr(item, "path", ""), f"output[{len(output)}]")
             status: ir.Status = getattr(item, "status", None) or "completed"
             item_id = output_item_id(item, context.ids, item_ids)

@@ -7,6 +7,7 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
+from adapters.capabilities import TextFormat
 from adapters.dialect import BaseStreamWriter, ReplyContext
 from adapters.errors import (
     DragomanError,
@@ -533,16 +534,25 @@ def _text_stages(plan: ReplyPlan, context: ReplyContext) -> list[Stage]:
     stages: list[Stage] = []
     if options.capabilities.think_tags:
         stages.append(ThinkTagParser(context.losses))
-    formats, losses = text_formats(options.capabilities), context.losses
-    may_call = bool(declared_names(plan.backend_tools)) or request == EMPTY_REQUEST
-    if not may_call:
-        formats = formats_with_channels(formats)
-    if formats:
-        parser = TextToolCallParser(formats, plan.backend_tools, context.ids, losses)
-        if may_call:
-            returns_calls = options.capabilities.calls_in_reasoning
-            stages.append(ReasoningCallFinder(parser, losses, returns_calls=returns_calls))
-        stages.append(parser)
+    if formats := text_formats(options.capabilities):
+        stages += _call_stages(plan, context, formats)
     if options.emulates_stop(request):
         stages.append(StopSequenceCutter(request.stop, request.choices or 1))
     return stages
+
+
+def _call_stages(
+    plan: ReplyPlan, context: ReplyContext, formats: tuple[TextFormat, ...]
+) -> list[Stage]:
+    """Return the stages that read calls in these formats from the text of a reply."""
+    options, losses = plan.options, context.losses
+    may_call = bool(declared_names(plan.backend_tools)) or plan.request == EMPTY_REQUEST
+    if not may_call:
+        formats = formats_with_channels(formats)
+    if not formats:
+        return []
+    parser = TextToolCallParser(formats, plan.backend_tools, context.ids, losses)
+    if not may_call:
+        return [parser]
+    returns_calls = options.capabilities.calls_in_reasoning
+    return [ReasoningCallFinder(parser, losses, returns_calls=returns_calls), parser]

@@ -425,7 +425,7 @@ def _plan_translated(
         client_streams,
         backend_streams,
         passthrough=same and _replies_pass(options, request, emulated.registry),
-        call_ids=frozenset(item.call_id for item in request.items if isinstance(item, ToolCall)),
+        call_ids=frozenset([item.call_id for item in request.items if isinstance(item, ToolCall)]),
         requests=(request.choices or 1) if options.repeats(request) else 1,
     )
 

@@ -19,6 +19,9 @@ _OTHER_FIELDS = ("type", "id", "status", "agent")
 
 def apply_settings_updates(request: Request, losses: Losses) -> Request:
     """Return a request with the settings of its items, and without these items."""
+    if OpaqueItem not in map(type, request.items):
+        # The usual case.
+        return request
     items = request.items_with_paths()
     updates = [
         (item, path) for item, path in items if isinstance(item, OpaqueItem) and item.kind == _KIND
