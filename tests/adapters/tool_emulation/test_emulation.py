@@ -168,7 +168,7 @@ def test_responses_backend_without_tools_gets_functions() -> None:
 def test_reply_passes_unchanged_if_no_tool_is_emulated() -> None:
     capable = rewriting()
     send(capable, **REQUEST)
-    call = item("custom_tool_call", "1", name="note", input="x", odd=1)
+    call = item("custom_tool_call", "call_1", id="ctc_1", name="note", input="x", odd=1)
     assert capable.reply(response(call)).body == response(call)
 
 
