@@ -3,7 +3,7 @@
 import re
 from base64 import b64decode, b64encode
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -16,12 +16,20 @@ from gateway.observability.key_formats import find_keys, may_have_key
 
 # A shorter value may be an ordinary word.
 SHORTEST: Final = 8
-# Headers whose values are credentials.
+# Headers whose values are credentials, unlike the keys of a single request.
 CREDENTIAL_HEADERS: Final = re.compile(
-    r"authorization|cookie|api-?key|secret|password|credential|token$", re.IGNORECASE
+    r"authorization|(?:^|-)auth(?:-|$)|cookie|secret|passw|credential|signature|token$|"
+    r"(?<!idempotency-)(?<!websocket-)key$",
+    re.IGNORECASE,
 )
 # An escape of JSON, at any level of JSON in JSON, or of a URL.
 _ESCAPE: Final = re.compile(r'\\+u([0-9a-fA-F]{4})|\\+(["\\/bfnrt])|%([0-9a-fA-F]{2})')
+# How often escapes are decoded in a text, such as a URL in a parameter of another one.
+_MAX_LEVELS: Final = 4
+# A line break in base64; most tools write lines of 64 or 76 characters.
+_BASE64_LINE: Final = re.compile(
+    r"(?:\n(?<=[A-Za-z0-9+/_-]{16}\n)|\r\n(?<=[A-Za-z0-9+/_-]{16}\r\n))[ \t]*(?=[A-Za-z0-9+/_=-])"
+)
 _CONTROLS: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 # For each number of bytes before a secret in base64, how many of its first characters depend on
 # these bytes.
@@ -133,19 +141,16 @@ class SecretFinder:
 
     def may_find(self, text: str) -> bool:
         """Whether there may be an occurrence in any part of a text; faster than a search."""
-        if any(head in text for head in self._heads) or may_have_key(text):
-            return True
-        if "\\" not in text and "%" not in text:
-            return False
-        plain = _ESCAPE.sub(_unescape, text)
-        return any(head in plain for head in self._heads) or may_have_key(plain)
+        return any(
+            any(head in view.text for head in self._heads) or may_have_key(view.text)
+            for view in _views(text)
+        )
 
     def find(self, text: str) -> list[Occurrence]:
         """Return the occurrences in a text, in order and without overlaps."""
-        found = [*self._find_plain(text)]
-        if "\\" in text or "%" in text:
-            found += self._find_escaped(text)
-        return _merge(found)
+        return _merge(
+            one for view in _views(text) for one in view.locate([*self._find_plain(view.text)])
+        )
 
     def _find_plain(self, text: str) -> Iterator[Occurrence]:
         for spelling, secret in self._spellings.items():
@@ -158,15 +163,6 @@ class SecretFinder:
                 yield Occurrence(truncated, len(text), secret)
         for start, end in find_keys(text):
             yield Occurrence(start, end, text[start:end])
-
-    def _find_escaped(self, text: str) -> list[Occurrence]:
-        found = [*self._find_plain(_ESCAPE.sub(_unescape, text))]
-        if not found:
-            return []
-        places = _Places(text)
-        return [
-            Occurrence(places.find(one.start), places.find(one.end), one.secret) for one in found
-        ]
 
 
 def _truncated(spelling: str, text: str) -> int | None:
@@ -181,6 +177,8 @@ def _truncated(spelling: str, text: str) -> int | None:
 def _spellings(secret: str) -> Iterator[str]:
     """Yield the plain text, and the base64 of both alphabets after any number of bytes."""
     yield secret
+    # Forms of HTML are encoded in this way.
+    yield secret.replace(" ", "+")
     data = secret.encode("utf-8", "surrogateescape")
     # Percent-encoding has the bytes of characters.
     yield data.decode("latin-1")
@@ -199,25 +197,65 @@ def _unescape(match: re.Match[str]) -> str:
     return chr(int(unicode or percent, 16))
 
 
-class _Places:
-    """The places in a text with escapes, by the places in the text without them."""
+class _View:
+    """A text with escapes decoded or line breaks removed, and its places in the original."""
 
-    def __init__(self, text: str) -> None:
-        # Where each escape is in the text without escapes, and how much shorter that text is up to
-        # the escape.
-        self._escapes: list[int] = []
+    def __init__(
+        self, text: str, source: "_View | None" = None, pattern: re.Pattern[str] = _ESCAPE
+    ) -> None:
+        self.text = text
+        # The text from which this one was made, by a replacement of what the pattern matches.
+        self._source = source
+        self._pattern = pattern
+
+    def replace(
+        self, pattern: re.Pattern[str], replacement: str | Callable[[re.Match[str]], str]
+    ) -> "_View":
+        """Return the text in which all matches are replaced."""
+        return _View(pattern.sub(replacement, self.text), self, pattern)
+
+    def locate(self, found: list[Occurrence]) -> list[Occurrence]:
+        """Return where occurrences in this text are in the original."""
+        source = self._source
+        if source is None or not found:
+            return found
+        # Each match was replaced by one character, or by none.
+        places = _Places(self._pattern.finditer(source.text), int(self._pattern is _ESCAPE))
+        return source.locate(
+            [Occurrence(places.find(one.start), places.find(one.end), one.secret) for one in found]
+        )
+
+
+def _views(text: str) -> Iterator[_View]:
+    """Yield a text as it is, with its escapes decoded, and with lines of base64 joined."""
+    view = _View(text)
+    for _ in range(_MAX_LEVELS):
+        yield view
+        if _BASE64_LINE.search(view.text):
+            yield view.replace(_BASE64_LINE, "")
+        if not _ESCAPE.search(view.text):
+            return
+        view = view.replace(_ESCAPE, _unescape)
+
+
+class _Places:
+    """The places in a text, by the places in the text in which matches were replaced."""
+
+    def __init__(self, matches: Iterable[re.Match[str]], replaced: int) -> None:
+        # Where each match is after the replacement, and how much shorter the text is up to it.
+        self._matches: list[int] = []
         self._shifts = [0]
-        for match in _ESCAPE.finditer(text):
+        for match in matches:
             shift = self._shifts[-1]
-            self._escapes.append(match.start() - shift)
-            self._shifts.append(shift + len(match.group()) - 1)
+            self._matches.append(match.start() - shift)
+            self._shifts.append(shift + len(match.group()) - replaced)
 
     def find(self, place: int) -> int:
-        """Return a place in the text with escapes."""
-        return place + self._shifts[bisect_left(self._escapes, place)]
+        """Return a place in the text before the replacement."""
+        return place + self._shifts[bisect_left(self._matches, place)]
 
 
-def _merge(found: list[Occurrence]) -> list[Occurrence]:
+def _merge(found: Iterable[Occurrence]) -> list[Occurrence]:
     """Join occurrences that overlap."""
     merged: list[Occurrence] = []
     for one in sorted(found, key=lambda one: (one.start, -one.end)):

@@ -75,8 +75,14 @@ def test_other_strings_and_numbers_of_a_body_stay_as_they_are() -> None:
             "https://x.example/?k=correct%2Dhorse%2dbattery&l=1",
             "https://x.example/?k=[redacted:1]&l=1",
         ),
+        ("?to=%2Fk%3Dcorrect%252Dhorse%252Dbattery%26l", "?to=%2Fk%3D[redacted:1]%26l"),
         ("Authorization: Bearer correct-horse-battery", "Authorization: Bearer [redacted:1]"),
         ("key sk-abcdefghijkl, then", "key [redacted:1], then"),
+        ("key sk_live_abcdefgh, xai-abcdefghijklmnop", "key [redacted:1], [redacted:2]"),
+        (
+            "/a.png?w=2&sig=a%2Fb%2Bcdefgh&key=ijklmnop",
+            "/a.png?w=2&sig=[redacted:1]&key=[redacted:2]",
+        ),
         ("postgresql://user:pass@db.example/x", "postgresql://[redacted:1]@db.example/x"),
     ],
 )
@@ -94,6 +100,17 @@ def test_secrets_are_found_in_base64(before: str, encode: Callable[[bytes], byte
     redacted = redact(b'{"a":"%s"}' % encoded)
     assert b"[redacted:1]" in redacted
     assert SECRET not in _base64_text(redacted.decode())
+
+
+@pytest.mark.parametrize("length", [64, 76])
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\n  "])
+def test_secrets_are_found_in_lines_of_base64(length: int, line_break: str) -> None:
+    for size in range(40, 60):
+        encoded = base64.b64encode(f"{'u' * size}:{SECRET}>>>???".encode()).decode()
+        lines = line_break.join(re.findall(f".{{1,{length}}}", encoded))
+        redacted = redact(json.dumps({"a": lines}).encode())
+        assert b"[redacted:1]" in redacted
+        assert SECRET not in _base64_text("".join(json.loads(redacted)["a"].split()))
 
 
 def test_secret_that_is_split_over_deltas_is_found_in_each_block() -> None:
@@ -172,7 +189,8 @@ def _escape_url(secret: str) -> str:
 secrets = st.text(
     string.ascii_letters + string.digits + "-._~+/=!&$", min_size=16, max_size=40
 ).filter(lambda text: len(set(text)) > 3)
-keys = st.sampled_from(["sk-", "sk-ant-api03-", "ghp_", "xoxb-", "AKIA", "AIzaSy"]).flatmap(
+PREFIXES = ("sk-", "sk-ant-api03-", "sk_live_", "ghp_", "xoxb-", "AKIA", "AIzaSy", "xai-", "nvapi-")
+keys = st.sampled_from((*PREFIXES, "tgp_v1_", "npm_", "ya29.", "?api_key=", "&amp;sig=")).flatmap(
     lambda prefix: st.text(string.ascii_uppercase + string.digits, min_size=24, max_size=40).map(
         lambda rest: prefix + rest
     )
@@ -184,6 +202,8 @@ forms: st.SearchStrategy[Callable[[str], str]] = st.sampled_from(
         _escape_json,
         _escape_url,
         lambda secret: quote(secret, safe=""),
+        lambda secret: quote(quote(secret, safe=""), safe=""),
+        lambda secret: _escape_url(_escape_json(secret)),
         lambda secret: json.dumps({"key": secret}),
         lambda secret: json.dumps(json.dumps([secret])),
     ]
