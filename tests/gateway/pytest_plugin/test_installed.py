@@ -19,6 +19,8 @@ SNAPSHOTS = "cases/__snapshots__"
 SERVICE = ("gateway.app", "gateway.backends", "httpx", "litestar", "structlog", "uvicorn")
 NO_SYRUPY = ("-p", "no:syrupy")
 CASE = '{"dialect": "chat", "body": {"model": "m", "messages": []}}'
+# Without it, pytest-asyncio warns in every run.
+ASYNCIO = "asyncio_default_fixture_loop_scope = function"
 # Unlike a path, the option does not restrict the snapshots that syrupy looks for.
 ONLY_CASES = ("-o", "testpaths=cases")
 
@@ -205,7 +207,7 @@ def test_invalid_configuration_is_named(project: Project) -> None:
 
 def test_fixtures_work_with_pytest_asyncio(project: Project) -> None:
     pytest.importorskip("pytest_asyncio")
-    project.write("pytest.ini", "[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    project.write("pytest.ini", f"[pytest]\n{ASYNCIO}\n")
     project.write(
         "test_asyncio.py",
         """
@@ -230,7 +232,7 @@ def test_fixtures_work_with_pytest_asyncio(project: Project) -> None:
 @pytest.fixture
 def recorded(project: Project) -> Iterator[tuple[Project, Backend]]:
     """Return a project with a test that is recorded, and its real backend."""
-    project.write("pytest.ini", "[pytest]\nfilterwarnings = error\n")
+    project.write("pytest.ini", f"[pytest]\nfilterwarnings = error\n{ASYNCIO}\n")
     project.write(
         "test_recorded.py",
         """
