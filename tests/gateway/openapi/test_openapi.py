@@ -237,14 +237,11 @@ WRITTEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("pages", WRITTEN)
 def test_written_replies_fit_their_types(pages: str) -> None:
-    paths = sorted(SNAPSHOTS.glob(pages))
+    # Within one dialect, clients also receive fields and events that only the backend knows.
+    paths = [path for path in sorted(SNAPSHOTS.glob(pages)) if not _is_same_dialect(path)]
     assert paths
     for path in paths:
-        client, backend = path.parent.name.split("-to-")
         for value in _values(path):
-            if client == backend and "error" in value:
-                # The error of a backend is forwarded unchanged within its own dialect.
-                continue
             # Every reply may be an error instead.
             kind = ErrorBody if list(value) == ["error"] else WRITTEN[pages]
             try:
@@ -254,7 +251,9 @@ def test_written_replies_fit_their_types(pages: str) -> None:
                 raise AssertionError(f"{path}: {error}") from error
 
 
-_AZURE_PREAMBLE = b'{"choices":[],"created":0,"id":""'
+def _is_same_dialect(path: Path) -> bool:
+    client, backend = path.parent.name.split("-to-")
+    return client == backend
 
 
 def _values(path: Path) -> Iterator[JsonObject]:
@@ -264,8 +263,7 @@ def _values(path: Path) -> Iterator[JsonObject]:
         return
     decoder = Decoder()
     for frame in [*decoder.feed(path.read_bytes()), *decoder.flush()]:
-        # The first chunk of Azure, which has no choices and no id, passes as it is.
-        if frame.data != b"[DONE]" and not frame.data.startswith(_AZURE_PREAMBLE):
+        if frame.data != b"[DONE]":
             yield read_object(frame.data)
 
 
