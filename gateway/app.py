@@ -21,6 +21,7 @@ from gateway.backends.routing import Router
 from gateway.backends.transport import make_transport
 from gateway.background.worker import BackgroundWorker
 from gateway.config import backend_capabilities
+from gateway.config.database import database_password, database_url
 from gateway.config.schema import BackendConfig, Config
 from gateway.context import AppContext
 from gateway.crypto import RANDOM_IDS, SealingKeys, new_sealing_key, parse_sealing_key
@@ -115,7 +116,8 @@ def _lifespan(
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
-            context.store = await open_store(context.config.state.url)
+            state = context.config.state
+            context.store = await open_store(database_url(state), database_password(state))
             stack.push_async_callback(context.store.close)
             context.turns = TurnService(context.store, context.ids)
             context.sealing_keys = await make_sealing_keys(context.config, context.store)

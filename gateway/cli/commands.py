@@ -5,6 +5,7 @@ from click import version_option
 
 from adapters import __version__
 from gateway.cli.check import check_command
+from gateway.cli.config import config_command
 from gateway.cli.diff import diff_command
 from gateway.cli.import_recordings import import_command
 from gateway.cli.key import key_command
@@ -34,6 +35,7 @@ def main() -> None:
 
 for _command in (
     serve_command,
+    config_command,
     key_command,
     translate_command,
     check_command,

@@ -178,7 +178,8 @@ def _serve(replies: Sequence[RecordedReply], options: Options) -> int:
     )
     noun = "reply" if len(replies) == 1 else "replies"
     echo(f"{len(replies)} recorded {noun} in {options.folder}")
-    return run_server(config, ReplayTransport(backends, speed=options.pace, cut=options.cut))
+    transport = ReplayTransport(backends, speed=options.pace, cut=options.cut)
+    return run_server(config, transport=transport)
 
 
 # Sending requests again

@@ -14,21 +14,40 @@ __all__ = ["ConfigError", "backend_capabilities", "load_config"]
 
 
 class ConfigError(Exception):
-    """An invalid configuration file: one line for each error, none of which shows a secret."""
+    """An invalid configuration: one line for each error, none of which shows a secret."""
 
-    def __init__(self, path: Path, errors: list[str]) -> None:
-        self.errors = [f"{path}: {error}" for error in errors]
+    def __init__(self, path: Path | None, errors: list[str]) -> None:
+        self.errors = errors if path is None else [f"{path}: {error}" for error in errors]
         super().__init__("\n".join(self.errors))
 
 
-def load_config(path: str | Path) -> Config:
-    """Read a configuration file, or raise all its errors at once."""
-    path = Path(path)
-    table = _read_toml(path)
+def load_config(path: str | Path | None, overrides: Table | None = None) -> Config:
+    """Read a configuration file, or raise all its errors at once.
+
+    `overrides` are values that replace those of the file, in tables of the same form; a value of
+    None removes that of the file. Without a file they are the whole configuration.
+    """
+    path = None if path is None else Path(path)
+    table = _merge({} if path is None else _read_toml(path), overrides or {})
     if errors := [*check_shape(table, Config), *check_values(table)]:
         raise ConfigError(path, errors)
     _inherit_limits(table)
     return msgspec.convert(table, Config)
+
+
+def _merge(table: Table, overrides: Table) -> Table:
+    merged = dict(table)
+    for key, value in overrides.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            given = merged.get(key)
+            # Anything else than a table is reported as an error of the file.
+            if given is None or isinstance(given, dict):
+                merged[key] = _merge(cast("Table", given or {}), cast("Table", value))
+        else:
+            merged[key] = value
+    return merged
 
 
 def _inherit_limits(table: Table) -> None:

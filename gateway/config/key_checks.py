@@ -71,6 +71,37 @@ def _check_table(table: Table, struct: type[Struct], path: str) -> Iterator[str]
             yield f"{key_path(path, name)}: key is required; expected {describe(field.type)}"
 
 
+def valid_part(table: Table, struct: type[Struct]) -> Table:
+    """Return a table without those parts of it that `check_shape` reports.
+
+    Keys that are required and missing stay missing. An array is left out if any element is invalid.
+    """
+    types = {field.encode_name: field.type for field in structs.fields(struct)}
+    part: Table = {}
+    for key, value in table.items():
+        if key in types and isinstance(value, dict):
+            part[key] = _valid_subtable(cast("Table", value), types[key])
+        elif key in types and not any(check_shape(value, types[key])):
+            part[key] = value
+    return {key: value for key, value in part.items() if value is not None}
+
+
+def _valid_subtable(table: Table, annotation: object) -> Table | None:
+    match inspect.type_info(annotation):
+        case (
+            inspect.StructType(cls=struct)
+            | inspect.UnionType(types=[inspect.StructType(cls=struct), *_])
+        ):
+            return valid_part(table, struct)
+        case inspect.DictType():
+            element = get_args(annotation)[1]
+            return {
+                key: value for key, value in table.items() if not any(check_shape(value, element))
+            }
+        case _:
+            return None
+
+
 def _unknown_key(key: str, struct: type[Struct], known: list[str], path: str) -> str:
     if new_name := RENAMED_KEYS.get(struct, {}).get(key):
         return f"{path}: renamed to {new_name}"

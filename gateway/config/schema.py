@@ -61,7 +61,7 @@ ImportPath = Annotated[
 StateUrl = Annotated[
     str,
     Meta(
-        pattern="^(sqlite:[^:].*|postgresql://.+|memory:)$",
+        pattern="^(sqlite:[^:].*|postgres(ql)?://.+|memory:)$",
         description='"sqlite:FILE", "postgresql://…" or "memory:"',
     ),
 ]
@@ -202,7 +202,8 @@ class LogConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["json", "text"] = "json"
+    # "auto" is "text" on a terminal and otherwise "json".
+    format: Literal["auto", "json", "text"] = "auto"
     # Includes request and response bodies, with secrets redacted.
     bodies: bool = False
 
@@ -260,6 +261,12 @@ class StateConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The database with stored responses and conversations."""
 
     url: StateUrl = "sqlite:dragoman.db"
+    # A variable or a file with the URL.
+    url_env: NonEmptyString | None = None
+    url_file: NonEmptyString | None = None
+    # A variable or a file with the password of a PostgreSQL user, instead of one in the URL.
+    password_env: NonEmptyString | None = None
+    password_file: NonEmptyString | None = None
     # Counted from the last use; 0 for no limit.
     retention_days: Annotated[
         float, Meta(ge=0, le=36_500, description="a number of days from 0 to 36500")

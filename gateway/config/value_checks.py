@@ -18,8 +18,9 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from adapters import Capabilities, dialects_by_path
+from adapters import DIALECTS, Capabilities, dialects_by_path
 from adapters.profiles import PROFILES
+from gateway.config.database import check_state
 from gateway.config.key_checks import (
     Array,
     Table,
@@ -28,17 +29,14 @@ from gateway.config.key_checks import (
     key_path,
     one_of,
     preview,
-    quoted,
+    valid_part,
 )
 from gateway.config.schema import (
-    MEMORY_URL,
     BackendConfig,
     Config,
     KeyConfig,
     ModelConfig,
     SealingConfig,
-    ServerConfig,
-    StateConfig,
     TlsConfig,
     TracingConfig,
     read_nulls,
@@ -70,37 +68,43 @@ _RESERVED_HEADERS = frozenset(
     }
 )
 
+# Values for the required keys of a table, with the index of the table.
+_PLACEHOLDERS: dict[type[Struct], dict[str, str]] = {
+    KeyConfig: {"name": "unnamed {}", "sha256": "{:064x}"},
+    BackendConfig: {"name": "unnamed {}", "url": "http://unknown", "dialect": next(iter(DIALECTS))},
+}
+
 # Request fields that the gateway sets, which `extra_body` cannot replace.
 _OWN_FIELDS = frozenset({"input", "messages", "model", "stream"})
 
 
 def check_values(table: Table) -> Iterator[str]:
     """Yield an error for each invalid value in those parts of a file that have the right shape."""
-    valid = {key: part for key, part in table.items() if not any(check_shape({key: part}, Config))}
-    config = msgspec.convert(valid, Config)
+    config = msgspec.convert(valid_part(table, Config), Config)
     access = table.get("access")
     keys = cast("Table", access).get("keys") if isinstance(access, dict) else None
     yield from _check_keys(_valid_elements(keys, KeyConfig, "access.keys"))
     yield from _check_backends(_valid_elements(table.get("backends"), BackendConfig, "backends"))
     yield from _check_tracing(config.tracing)
     yield from _check_sealing(config.sealing)
-    yield from check_shared_state(config.server, config.state)
+    yield from check_state(config.state, config.server.workers)
 
 
 def _valid_elements(array: object, struct: type[Element], path: str) -> dict[str, Element]:
-    """Return the elements of an array that have the right shape, by their paths."""
+    """Return the valid parts of the tables in an array, by their paths.
+
+    A required key that is missing or invalid, which is reported already, gets a value that passes
+    all checks, so that it does not hide the other errors of its table.
+    """
     elements: dict[str, Element] = {}
     for index, value in enumerate(cast("Array", array) if isinstance(array, list) else []):
-        with suppress(msgspec.ValidationError):
-            elements[element_path(path, index, value)] = msgspec.convert(value, struct)
+        if isinstance(value, dict):
+            element = cast("Table", value)
+            part = valid_part(element, struct)
+            known = {name: text.format(index) for name, text in _PLACEHOLDERS[struct].items()}
+            where = element_path(path, index, element)
+            elements[where] = msgspec.convert(known | part, struct)
     return elements
-
-
-def check_shared_state(server: ServerConfig, state: StateConfig) -> Iterator[str]:
-    """Yield an error if several processes would each have a separate database."""
-    if server.workers > 1 and state.url == MEMORY_URL:
-        remedy = 'use "sqlite:FILE" or "postgresql://…"'
-        yield f"state.url: {server.workers} workers cannot share {quoted(MEMORY_URL)}; {remedy}"
 
 
 def _check_keys(keys: dict[str, KeyConfig]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Logging: one line for each exchange, in the same format as the messages of libraries."""
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable
 
@@ -34,11 +35,11 @@ def logging_config(settings: LogConfig) -> StructLoggingConfig:
         structlog.processors.format_exc_info,
     ]
     renderer: Processor
-    if settings.format == "json":
+    if _writes_json(settings):
         renderer = structlog.processors.JSONRenderer(serializer=_encode)
         factory: object = structlog.BytesLoggerFactory(sys.stderr.buffer)
     else:
-        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        renderer = _console_renderer()
         factory = structlog.PrintLoggerFactory(sys.stderr)
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     standard_library = _standard_library_config(settings, shared)
@@ -49,6 +50,17 @@ def logging_config(settings: LogConfig) -> StructLoggingConfig:
         wrapper_class=structlog.make_filtering_bound_logger(level),
         log_exceptions="never",
         standard_lib_logging_config=standard_library,
+    )
+
+
+def _writes_json(settings: LogConfig) -> bool:
+    return settings.format == "json" or (settings.format == "auto" and not sys.stderr.isatty())
+
+
+def _console_renderer() -> Processor:
+    """Return a renderer of readable lines, coloured unless the variable NO_COLOR is set."""
+    return structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     )
 
 
@@ -69,9 +81,11 @@ class _UpgradeWarningFilter(logging.Filter):
 
 def _standard_library_config(settings: LogConfig, shared: list[Processor]) -> LoggingConfig:
     """Return the configuration that formats messages of libraries such as uvicorn."""
-    renderer: Processor = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    if settings.format == "json":
-        renderer = structlog.processors.JSONRenderer(serializer=_encode_text)
+    renderer: Processor = (
+        structlog.processors.JSONRenderer(serializer=_encode_text)
+        if _writes_json(settings)
+        else _console_renderer()
+    )
     formatter = {
         "()": structlog.stdlib.ProcessorFormatter,
         "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],

@@ -1,6 +1,5 @@
 """A gateway in a process of its own."""
 
-import json
 import os
 import re
 import signal
@@ -10,8 +9,11 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
+from gateway.config.display import write_value
+from gateway.config.key_checks import key_path
+from gateway.config.sources import VARIABLES
 from gateway.pytest_plugin.scripted_backend import TIMEOUT_SECONDS
 
 COMMAND = (sys.executable, "-m", "gateway")
@@ -88,8 +90,12 @@ def serve_arguments(config: str, folder: Path) -> list[str]:
 
 
 def child_environment() -> dict[str, str]:
-    """Return an environment in which everything can be imported that the tests can import."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    """Return an environment in which everything can be imported that the tests can import.
+
+    Variables that replace values of the configuration file are left out.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 @contextmanager
@@ -133,15 +139,4 @@ def run_server(
 
 def write_toml(table: Mapping[str, object]) -> str:
     """Return a configuration as TOML."""
-    return "".join(f"{json.dumps(name)} = {_write_value(table[name])}\n" for name in table)
-
-
-def _write_value(value: object) -> str:
-    if isinstance(value, Mapping):
-        table = cast("Mapping[str, object]", value)
-        pairs = (f"{json.dumps(name)} = {_write_value(table[name])}" for name in table)
-        return f"{{{', '.join(pairs)}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_write_value, cast('Sequence[object]', value)))}]"
-    # Strings, numbers and booleans have the same form in JSON.
-    return json.dumps(value, ensure_ascii=False)
+    return "".join(f"{key_path('', name)} = {write_value(table[name])}\n" for name in table)

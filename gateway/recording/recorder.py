@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from gateway.config.database import database_password, database_url
 from gateway.config.schema import BackendConfig, Config
 from gateway.observability.capture import Capture, is_unstored
 from gateway.observability.logging import LOG
@@ -161,7 +162,13 @@ def config_secrets(config: Config, backends: Sequence[BackendConfig]) -> Iterato
         *config.sealing.previous_key_envs,
     )
     yield from (os.environ.get(name, "").strip() for name in variables if name is not None)
-    urls = (config.state.url, config.tracing.endpoint, *(backend.proxy for backend in backends))
+    if (password := database_password(config.state)) is not None:
+        yield password()
+    urls = (
+        database_url(config.state),
+        config.tracing.endpoint,
+        *(backend.proxy for backend in backends),
+    )
     for url in urls:
         yield from url_secrets(url or "")
     for backend in backends:

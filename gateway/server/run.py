@@ -21,7 +21,9 @@ from prometheus_client import multiprocess
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
+from gateway.config.database import database_password, database_url, describe_database
 from gateway.config.schema import BackendConfig, Config, ServerConfig
+from gateway.config.sources import ConfigSource
 from gateway.server.protocols import GatewayHttpProtocol, GatewayWebSocketProtocol
 from gateway.store import StoreError, open_store
 from gateway.terminal import EXIT_INTERRUPTED, print_error
@@ -48,16 +50,21 @@ _OPEN_ACCESS = (
 )
 
 
-def run_server(config: Config, transport: httpx.AsyncBaseTransport | None = None) -> int:
+def run_server(
+    config: Config,
+    source: ConfigSource | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> int:
     """Serve until a signal to stop; return the exit code.
 
-    A transport for all backends, instead of their own, requires that there is one worker.
+    The source of the configuration is None if it does not come from the user. A transport for all
+    backends, instead of their own, requires that there is one worker.
     """
     _raise_descriptor_limit()
     with _listen(config.server) as listener:
         if not _migrate_store(config):
             return STARTUP_FAILURE
-        print_startup_banner(config, listener.getsockname())
+        print_startup_banner(config, listener.getsockname(), source)
         if config.server.workers == 1:
             _Server(_uvicorn_config(config, transport), listener).run([listener])
             return 0
@@ -96,7 +103,8 @@ def _migrate_store(config: Config) -> bool:
     """Migrate the database by opening it once; return False after printing an error."""
 
     async def open_and_close() -> None:
-        store = await open_store(config.state.url)
+        state = config.state
+        store = await open_store(database_url(state), database_password(state))
         await store.close()
 
     try:
@@ -110,10 +118,15 @@ def _migrate_store(config: Config) -> bool:
 # Messages
 
 
-def print_startup_banner(config: Config, address: Address) -> None:
-    """Print the backends or an example for the demo, and what a user should be aware of."""
+def print_startup_banner(
+    config: Config, address: Address, source: ConfigSource | None = None
+) -> None:
+    """Print the file, the database and the backends, and what a user should be aware of."""
+    if source is not None:
+        _print(f"configuration: {source.describe()}")
+    _print(f"store: {describe_database(config.state)}")
     for backend in config.backends:
-        _print(_describe(backend))
+        _print(f"backend {_describe(backend)}")
     if not config.backends:
         _print(_DEMO.format(url=_url(address)))
     if config.recording.directory is not None:

@@ -24,6 +24,9 @@ from gateway.store.records import CommitOutcomeUnknownError, DatabaseUnavailable
 
 Row: TypeAlias = Sequence[Any]
 
+# Returns the password for a new connection to a server; None if the URL has all that is needed.
+Password: TypeAlias = Callable[[], str] | None
+
 
 class Signals:
     """Wakes tasks of this process that wait for a name."""

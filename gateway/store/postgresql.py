@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import asyncpg
 
-from gateway.store.database import Row, Signals, render_sql, sanitize_row
+from gateway.store.database import Password, Row, Signals, render_sql, sanitize_row
 from gateway.store.records import (
     CommitOutcomeUnknownError,
     DatabaseUnavailableError,
@@ -92,11 +92,12 @@ def _translated_errors() -> Generator[None]:
         raise StoreUnavailableError(None, "the database is unavailable") from error
 
 
-async def open_postgresql(url: str) -> "PostgresDatabase":
+async def open_postgresql(url: str, password: Password = None) -> "PostgresDatabase":
     """Connect to a server."""
     try:
         pool = await asyncpg.create_pool(
             url,
+            password=password,
             min_size=1,
             max_size=_MAX_CONNECTIONS,
             command_timeout=_STATEMENT_TIMEOUT_SECONDS,
@@ -105,7 +106,7 @@ async def open_postgresql(url: str) -> "PostgresDatabase":
         )
     except (*_ALL_ERRORS, ValueError) as error:
         raise StoreError(f"the database cannot be opened: {error}") from error
-    return PostgresDatabase(url, pool)
+    return PostgresDatabase(url, password, pool)
 
 
 async def _skip_reset(_connection: object) -> None:
@@ -115,10 +116,11 @@ async def _skip_reset(_connection: object) -> None:
 class PostgresDatabase:
     """A pool of connections to a PostgreSQL server."""
 
-    def __init__(self, url: str, pool: "Pool") -> None:
+    def __init__(self, url: str, password: Password, pool: "Pool") -> None:
         self.signals = Signals()
         self.poll_seconds = _POLL_SECONDS
         self._url = url
+        self._password = password
         self._pool = pool
         # Opened when a task first waits for a signal.
         self._listener: Connection | None = None
@@ -174,7 +176,7 @@ class PostgresDatabase:
                 return
             # Without a listener, waiting tasks poll the database.
             with suppress(*_ALL_ERRORS):
-                self._listener = await asyncpg.connect(self._url)
+                self._listener = await asyncpg.connect(self._url, password=self._password)
                 await self._listener.add_listener(_CHANNEL, self._on_notification)
 
     def _on_notification(

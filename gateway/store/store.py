@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.store.completions import CompletionStore
 from gateway.store.conversations import ConversationStore
-from gateway.store.database import Database, GroupCommitter, Transaction
+from gateway.store.database import Database, GroupCommitter, Password, Transaction
 from gateway.store.items import delete_orphaned_items
 from gateway.store.jobs import JobStore
 from gateway.store.migrations import migrate
@@ -54,12 +54,12 @@ class Store:
         await self._database.close()
 
 
-async def open_store(url: str) -> Store:
+async def open_store(url: str, password: Password = None) -> Store:
     """Open a database and run its migrations; raise `StoreError` if it cannot be used.
 
     The URL is `sqlite:FILE`, `postgresql://…`, or `memory:` for a store that ends with the process.
     """
-    database = await open_database(url)
+    database = await open_database(url, password)
     try:
         await migrate(database)
     except BaseException as error:
@@ -70,12 +70,12 @@ async def open_store(url: str) -> Store:
     return Store(database)
 
 
-async def open_database(url: str) -> Database:
+async def open_database(url: str, password: Password = None) -> Database:
     """Connect to a database; import only the driver that it needs."""
     if not url.startswith((_SQLITE_SCHEME, "memory:")):
         from gateway.store.postgresql import open_postgresql  # noqa: PLC0415 - slow to import
 
-        return await open_postgresql(url)
+        return await open_postgresql(url, password)
     from gateway.store.sqlite import open_sqlite  # noqa: PLC0415 - not needed for PostgreSQL
 
     path = url.removeprefix(_SQLITE_SCHEME) if url.startswith(_SQLITE_SCHEME) else ""

@@ -46,7 +46,7 @@ _SUBCOMMANDS = {
 COMMANDS: dict[str, Command] = {"dragoman": main, **main.commands, **_SUBCOMMANDS}
 
 
-def exit_code_zero(*_: object) -> int:
+def exit_code_zero(*_: object, **_named: object) -> int:
     return 0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli.serve import serve_command
 from gateway.config import schema
 from gateway.config.schema import (
     AccessConfig,
@@ -16,7 +17,9 @@ from gateway.config.schema import (
     LogConfig,
     RecordingConfig,
     ServerConfig,
+    StateConfig,
 )
+from gateway.config.sources import OPTIONS, ConfigSource, variable_of
 from gateway.crypto import api_key_digest
 from gateway.server.run import AppFactory, print_listening, print_startup_banner
 from tests.gateway import raw_http
@@ -34,7 +37,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """Record the configuration instead of serving."""
     configurations: list[Config] = []
 
-    def note(config: Config) -> int:
+    def note(config: Config, _source: ConfigSource) -> int:
         configurations.append(config)
         return 0
 
@@ -63,6 +66,65 @@ def test_options_override_the_file(served: list[Config], tmp_path: Path) -> None
     backend = BackendConfig("backend", "https://h/v1", "responses", profile="openai")
     recording = RecordingConfig("d")
     assert served == [Config(server=server, logging=log, recording=recording, backends=(backend,))]
+
+
+def test_file_in_the_working_directory_is_used(
+    served: list[Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dragoman.toml").write_text("[server]\nport = 1\n")
+    (tmp_path / "other.toml").write_text("[server]\nport = 2\n")
+    (tmp_path / "third.toml").write_text("[server]\nport = 3\n")
+    assert run("serve").exit_code == 0
+    monkeypatch.setenv("DRAGOMAN_CONFIG", "other.toml")
+    assert run("serve").exit_code == 0
+    assert run("serve --config third.toml").exit_code == 0
+    assert [config.server.port for config in served] == [1, 2, 3]
+
+
+# The variables of all options but --config, and what they set.
+VARIABLE_VALUES = {
+    "DRAGOMAN_HOST": "127.0.0.2",
+    "DRAGOMAN_PORT": "2",
+    "DRAGOMAN_WORKERS": "4",
+    "DRAGOMAN_BACKEND": "https://h/v1",
+    "DRAGOMAN_DIALECT": "responses",
+    "DRAGOMAN_PROFILE": "openai",
+    "DRAGOMAN_STATE_URL": "sqlite:other.db",
+    "DRAGOMAN_LOG_FORMAT": "text",
+    "DRAGOMAN_LOG_BODIES": "1",
+    "DRAGOMAN_RECORD": "d",
+}
+
+
+def test_every_option_has_a_variable(
+    served: list[Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert {variable_of(name) for name in OPTIONS} == {*VARIABLE_VALUES, "DRAGOMAN_CONFIG"}
+    for name, value in VARIABLE_VALUES.items():
+        monkeypatch.setenv(name, value)
+    file = tmp_path / "dragoman.toml"
+    file.write_text('[state]\nurl_env = "NOT_SET"\n' + BACKEND.format(url=URL))
+    assert run(f"serve --config {file} --port 3").exit_code == 0
+    server = ServerConfig(host="127.0.0.2", port=3, workers=4)
+    assert served == [
+        Config(
+            server=server,
+            logging=LogConfig(format="text", bodies=True),
+            recording=RecordingConfig("d"),
+            state=StateConfig("sqlite:other.db"),
+            backends=(BackendConfig("backend", "https://h/v1", "responses", profile="openai"),),
+        )
+    ]
+    assert {option.opts[0] for option in serve_command.params} == {*OPTIONS}
+
+
+def test_variables_of_kubernetes_services_are_ignored(
+    served: list[Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_PORT", "tcp://10.0.0.7:8080")
+    assert run("serve").exit_code == 0
+    assert served == [Config()]
 
 
 def test_file_is_used_without_options(served: list[Config], tmp_path: Path) -> None:
@@ -106,7 +168,7 @@ def test_workers_require_a_shared_database(served: list[Config], tmp_path: Path)
     result = run(f"serve --config {file} --workers 3")
     remedy = 'use "sqlite:FILE" or "postgresql://…"'
     problem = '3 workers cannot share "memory:"'
-    assert one_line(result.stderr) == f"dragoman: state.url: {problem}; {remedy}"
+    assert one_line(result.stderr) == f"dragoman: {file}: state.url: {problem}; {remedy}"
     assert result.exit_code == 78
     assert served == []
 
@@ -117,11 +179,15 @@ def test_banner_lists_backends_without_secrets(capsys: pytest.CaptureFixture[str
         BackendConfig("a", "http://h/v1", "chat", models=("x*", "y")),
         BackendConfig("b", url, "responses", models=(), default=True),
     )
-    print_startup_banner(Config(backends=backends), ("127.0.0.1", 1))
+    state = StateConfig("postgres://me:secret@db:1/x?password=secret")
+    source = ConfigSource(Path("/etc/dragoman.toml"))
+    print_startup_banner(Config(state=state, backends=backends), ("127.0.0.1", 1), source)
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [
-        "a: chat at http://h/v1 for x*, y",
-        "b: responses at http://h/v1 for all other models",
+        "configuration: /etc/dragoman.toml",
+        "store: postgres://me@db:1/x",
+        "backend a: chat at http://h/v1 for x*, y",
+        "backend b: responses at http://h/v1 for all other models",
     ]
     assert printed.err == ""
 
@@ -132,8 +198,12 @@ def test_banner_names_the_folder_of_recordings(capsys: pytest.CaptureFixture[str
 
 
 def test_banner_explains_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
-    print_startup_banner(Config(), ("::1", 8080))
-    assert "curl http://[::1]:8080/v1/responses" in capsys.readouterr().out
+    print_startup_banner(Config(), ("::1", 8080), ConfigSource())
+    printed = capsys.readouterr().out
+    assert printed.startswith(
+        "configuration: none (no dragoman.toml here)\nstore: sqlite:dragoman.db\n"
+    )
+    assert "curl http://[::1]:8080/v1/responses" in printed
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104 - nothing is bound

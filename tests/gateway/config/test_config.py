@@ -402,6 +402,50 @@ def test_all_errors_are_reported_together(file: Path) -> None:
     assert places == ["server.hots", "server.port", *backends]
 
 
+def test_error_in_one_key_does_not_hide_those_in_others(file: Path) -> None:
+    text = """
+[server]
+port = -1
+workers = 2
+[state]
+url = "memory:"
+[[access.keys]]
+name = "ci"
+sha256 = "short"
+[[access.keys]]
+name = "ci"
+sha256 = "short"
+[[backends]]
+name = "a"
+url = "http://h/v1/responses"
+dialect = "klingon"
+profile = "none"
+tls = { verify = 3, ca_file = "/none.pem" }
+[[backends]]
+headers = { x = 1, "a b" = "c" }
+"""
+    a, unnamed = 'backends[0] "a": ', "backends[1]: "
+    assert [
+        error.partition(" expected")[0].partition(" key is")[0] for error in errors_in(file, text)
+    ] == [
+        "server.port:",
+        'access.keys[0] "ci": sha256:',
+        'access.keys[1] "ci": sha256:',
+        f"{a}dialect:",
+        f"{a}tls.verify:",
+        f"{unnamed}name:",
+        f"{unnamed}url:",
+        f"{unnamed}dialect:",
+        f"{unnamed}headers.x:",
+        'access.keys[1] "ci": name: names must be unique, and access.keys[0] "ci" has the same one',
+        f"{a}url:",
+        f"{a}profile:",
+        f'{a}tls.ca_file: cannot read "/none.pem": No such file or directory',
+        f'{unnamed}headers."a b": not a valid header name',
+        'state.url: 2 workers cannot share "memory:"; use "sqlite:FILE" or "postgresql://…"',
+    ]
+
+
 SYNTAX = {
     "no value": (b"port =", r"invalid TOML: Invalid value \(at .*\)"),
     "no table": (b"\n\n[server", r"invalid TOML: .*\(at .*\)"),

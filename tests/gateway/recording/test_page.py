@@ -47,7 +47,7 @@ def test_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(example)  # noqa: S102 - our own example
 
 
-def exit_code_zero(*_: object) -> int:
+def exit_code_zero(*_: object, **_named: object) -> int:
     return 0
 
 

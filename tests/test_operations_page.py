@@ -1,0 +1,55 @@
+"""`docs/operations.md`: its tables are right, its commands run, its files are valid."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.config_options import EXIT_INVALID_CONFIG
+from gateway.config import load_config
+from gateway.config.sources import OPTIONS, variable_of
+from tests.gateway.cli.command_line import run
+from tests.losses_page import ROOT
+from tests.test_readme import blocks, table
+
+PAGE = (ROOT / "docs/operations.md").read_text()
+
+
+def rows(head: str) -> list[tuple[str, ...]]:
+    """Return the cells of the table whose head begins so, without quotes of code."""
+    lines = table(head, PAGE).splitlines()[2:]
+    return [tuple(cell.strip(" `") for cell in line.strip("|").split("|")) for line in lines]
+
+
+def test_options_have_their_variables() -> None:
+    assert [row[:2] for row in rows("| option |")] == [
+        (option, variable_of(option)) for option in OPTIONS
+    ]
+
+
+def test_exit_codes_include_that_of_an_invalid_configuration() -> None:
+    assert (str(EXIT_INVALID_CONFIG), "the configuration is invalid") in rows("| exit code |")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        line
+        for block in blocks("sh", PAGE)
+        for line in block.splitlines()
+        if "dragoman config" in line
+    ],
+)
+def test_config_commands_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dragoman.toml").touch()
+    assert run(line.removeprefix("dragoman ")).exit_code == 0
+
+
+def test_files_in_the_page_are_valid(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    file = tmp_path / "dragoman.toml"
+    for block in blocks("toml", PAGE):
+        file.write_text(re.sub(r"/run/secrets/[\w-]+", str(secret), block))
+        load_config(file)
