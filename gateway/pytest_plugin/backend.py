@@ -109,11 +109,17 @@ class Backend:
         recording = read_recording(folder)
         for number, call in enumerate(recording.exchange.calls):
             body = recording.backend_reply(number)
+            if call.status is None:
+                self.disconnect()
+                continue
             data = b"" if body is None else body.data
+            events = _split_events(data)
+            # A body that broke off breaks off again.
+            sent: Delivery = {"cut_after": len(events), **delivery} if call.error else delivery
             if body is not None and body.streamed:
-                script = stream_script(_split_events(data), delivery)
+                script = stream_script(events, sent)
             else:
-                script = body_script(data, call.status or 200, call.reply_headers, delivery)
+                script = body_script(data, call.status, call.reply_headers, sent)
             self._server.enqueue(ANY_MODEL, script)
 
     def fail(

@@ -104,11 +104,20 @@ def _make_test(
         text = translate_case(case, target, options)
         expected = snapshot.use_extension(extension)(name=name)
         if text != expected:
-            head = f"{name}: the translation differs from its snapshot"
-            message = "\n".join([head, *_explain(pytestconfig, text, expected)])
-            pytest.fail(message, pytrace=False)
+            message = [f"{name}: {_fault(expected)}", *_explain(pytestconfig, text, expected)]
+            pytest.fail("\n".join(message), pytrace=False)
 
     return test_case
+
+
+def _fault(expected: SnapshotAssertion) -> str:
+    """Return what is wrong, and the remedy."""
+    if all(one.recalled_data is None for one in expected.executions.values()):
+        return "there is no snapshot; if this translation is right, write it with --snapshot-update"
+    return (
+        "the translation differs from its snapshot; if it is right, update it with "
+        "--snapshot-update"
+    )
 
 
 def _explain(config: pytest.Config, text: str, expected: SnapshotAssertion) -> list[str]:

@@ -4,8 +4,10 @@ import os
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple, cast
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -75,6 +77,7 @@ class GatewayRunner:
         recordings = recordings_folder(item)
         with ExitStack() as stack:
             if recordings is None:
+                _reject_other_hosts(config)
                 yield stack.enter_context(self._serve(config))
                 return
             mode = record_mode(item.config)
@@ -129,6 +132,22 @@ class GatewayRunner:
                 # The log names the fault, usually in the configuration.
                 pytest.fail(str(error), pytrace=False)
             yield process
+
+
+def _reject_other_hosts(config: Table) -> None:
+    """Let a test fail that would use the network without recording it."""
+    for url in (str(table["url"]) for table in _backends(config) if "url" in table):
+        if not _is_loopback(urlsplit(url).hostname or ""):
+            fault = f"the backend {url} is called only while a test is recorded"
+            remedy = "mark the test with dragoman_recordings, or leave out the `url`"
+            pytest.fail(f"{fault}; {remedy}", pytrace=False)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _recording(config: Table, recordings: Path) -> Table:

@@ -20,7 +20,11 @@ _UNSAFE = re.compile(r"[^\w.]+")
 def record_mode(config: pytest.Config) -> RecordMode:
     """Return the mode of this run: CI servers never record."""
     given = cast("RecordMode", config.getoption("dragoman_record"))
-    return "none" if os.environ.get("CI") else given
+    return "none" if _in_ci() else given
+
+
+def _in_ci() -> bool:
+    return bool(os.environ.get("CI"))
 
 
 def recordings_folder(item: pytest.Item) -> Path | None:
@@ -44,6 +48,7 @@ def prepare_recordings(mode: RecordMode, folder: Path) -> bool:
             shutil.rmtree(recording)
     recorded = next(find_recordings(folder), None) is not None
     if mode == "none" and not recorded:
-        message = f"there are no recordings in {folder}; make them with --dragoman-record once"
-        pytest.fail(message, pytrace=False)
+        where = " where the variable CI is not set" if _in_ci() else ""
+        remedy = f"make them with --dragoman-record once{where}"
+        pytest.fail(f"there are no recordings in {folder}; {remedy}", pytrace=False)
     return recorded

@@ -40,10 +40,14 @@ class Translation:
 
     def json(self) -> JsonObject:
         """Return the body as JSON."""
+        if self.kind == "stream":
+            raise TypeError("this is a stream; use events() instead of json()")
         return cast("JsonObject", msgspec.json.decode(self.body))
 
     def events(self) -> list[JsonObject]:
         """Return the JSON of each event of a stream, without the `[DONE]` at its end."""
+        if self.kind != "stream":
+            raise TypeError(f"this is no stream, but a {self.kind}; use json() instead of events()")
         decoder = Decoder()
         frames = [*decoder.feed(self.body), *decoder.flush()]
         return [msgspec.json.decode(one.data) for one in frames if one.data != b"[DONE]"]

@@ -125,6 +125,25 @@ def test_recording_is_sent(backend: Backend, sdk: openai.OpenAI, tmp_path: Path)
     assert read.choices[0].delta.content == "Hi"
 
 
+def test_recording_of_lost_connections_is_sent(
+    backend: Backend, sdk: openai.OpenAI, tmp_path: Path
+) -> None:
+    (tmp_path / "exchange.json").write_text(
+        '{"format": 1, "client": {"dialect": "chat"}, "calls": ['
+        '{"dialect": "chat", "status": null, "error": "ConnectError"},'
+        '{"dialect": "chat", "status": 200, "error": "ReadError"}]}'
+    )
+    chunk = '{"id":"c","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}'
+    (tmp_path / "backend-reply-2.sse").write_text(f"data: {chunk}\n\n")
+    backend.reply_recorded(tmp_path)
+    with pytest.raises(openai.APIConnectionError):
+        sdk.chat.completions.create(model="m", messages=[])
+    stream = sdk.chat.completions.create(model="m", messages=[], stream=True)
+    assert next(stream).choices[0].delta.content == "Hi"
+    with pytest.raises(openai.APIConnectionError):
+        next(stream)
+
+
 def test_models_are_listed(sdk: openai.OpenAI) -> None:
     assert [model.id for model in sdk.models.list()] == ["test-model"]
 

@@ -60,13 +60,15 @@ def test_sample_project_passes_in_several_processes(sample: Project) -> None:
 
 
 def test_changed_transform_fails_until_the_snapshots_are_updated(sample: Project) -> None:
+    missing = sample.run("cases")
+    assert "short: there is no snapshot; if this translation is right, write it" in missing.stdout
     sample.check("cases", "--snapshot-update")
     transform = sample.folder / "my_transforms.py"
     transform.write_text(transform.read_text().replace("1000", "500"))
     done = sample.run("cases")
     assert done.returncode == 1
     title = "chat-to-responses/limited/short: the translation differs from its snapshot"
-    assert title in done.stdout
+    assert f"{title}; if it is right, update it with --snapshot-update" in done.stdout
     assert '-     "max_output_tokens": 1000,' in done.stdout
     assert '+     "max_output_tokens": 500,' in done.stdout
     assert "LimitOutput: limited to 500 (capability)" in done.stdout
@@ -260,7 +262,7 @@ def test_recordings_replace_the_backend(recorded: tuple[Project, Backend]) -> No
     project, backend = recorded
     in_ci = project.run("--dragoman-record", "all", BACKEND=backend.url, CI="true")
     assert in_ci.returncode == 1
-    assert "make them with --dragoman-record once" in in_ci.stdout
+    assert "make them with --dragoman-record once where the variable CI is not" in in_ci.stdout
     assert backend.requests == []
     backend.reply("Hello")
     key = "sk-proj-0123456789abcdefghij"
@@ -275,6 +277,16 @@ def test_recordings_replace_the_backend(recorded: tuple[Project, Backend]) -> No
     project.check("--dragoman-record", "all", BACKEND=backend.url)
     assert len(backend.requests) == 2
     assert len([*(project.folder / "recordings/test_recorded/test_hello").iterdir()]) == 1
+
+
+def test_network_is_not_used_without_recording(recorded: tuple[Project, Backend]) -> None:
+    project, _ = recorded
+    url = "https://api.example.com/v1"
+    unmarked = (project.folder / "test_recorded.py").read_text().replace("@pytest.mark", "# ")
+    project.write("test_recorded.py", unmarked)
+    done = project.run("--dragoman-record", "all", BACKEND=url)
+    assert f"the backend {url} is called only while a test is recorded" in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_new_requests_are_recorded_beside_old_ones(recorded: tuple[Project, Backend]) -> None:

@@ -99,6 +99,10 @@ def test_invalid_arguments_are_errors() -> None:
         translate("chat", "responses")
     with pytest.raises(TypeError, match="is required"):
         translate("chat", "responses", reply=REPLY, stream=[REPLY])
+    with pytest.raises(TypeError, match=r"use json\(\) instead of events"):
+        translate("chat", "responses", request=HELLO).events()
+    with pytest.raises(TypeError, match=r"use events\(\) instead of json"):
+        translate("chat", "responses", stream=[REPLY]).json()
     with pytest.raises(ValueError, match="profile must be one of"):
         translate("chat", "responses", request=HELLO, profile="none")
     with pytest.raises(ValueError, match="unknown field `none`"):
