@@ -11,14 +11,18 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from adapters import Loss
+from adapters import InvalidRequestError, Loss
 from adapters.json_text import DECODE_ERRORS
-
-JsonObject = dict[str, object]
+from adapters.translation.fit import NO_OUTPUT
+from gateway.migration.data.thread_fields import JsonObject, dropped_fields, read_settings
 
 # The fields of an export that contain objects of the API.
 _CONTAINERS = ("thread", "messages", "data", "runs", "run_steps", "steps")
 _TYPES = frozenset(("thread", "thread.message", "thread.run", "thread.run.step"))
+_SEVERAL = 2
+_BOOKKEEPING_LOSS = Loss(
+    "dropped", "created_at", "a conversation has no ids, times and states of the Assistants API"
+)
 _JSON = msgspec.json.Decoder()
 
 
@@ -67,15 +71,25 @@ class _Entry(Struct, frozen=True):
 
     object: str = ""
     id: str = ""
+    thread_id: str = ""
     created_at: float = 0
     role: str = "user"
     content: tuple[_Part, ...] = ()
     attachments: tuple[JsonObject, ...] | None = None
     step_details: _Details = _Details()
-    instructions: str | None = None
-    model: str | None = None
-    tools: tuple[JsonObject, ...] = ()
     metadata: dict[str, str] | None = None
+
+    def belongs_to(self) -> str:
+        """Return the id of the thread."""
+        return self.id if self.object == "thread" else self.thread_id
+
+
+class _Found(Struct, frozen=True):
+    """An object of the API, where it is in its record, and all of its fields."""
+
+    entry: _Entry
+    path: str
+    fields: JsonObject
 
 
 class Thread(Struct, frozen=True):
@@ -89,16 +103,21 @@ class Thread(Struct, frozen=True):
     losses: tuple[Loss, ...]
 
 
-def read_thread(record: bytes) -> Thread | None:
-    """Return the thread in a record; None if the record has no object of the Assistants API."""
+def read_threads(record: bytes) -> list[Thread]:
+    """Return the threads in a record; none if it has no object of the Assistants API."""
     if b'"thread' not in record:
-        return None
+        return []
     try:
         found = list(_find(_JSON.decode(record), ""))
-        entries = [(msgspec.convert(entry, _Entry), path) for entry, path in found]
-    except (*DECODE_ERRORS, msgspec.ValidationError):
-        return None
-    return _read_entries(entries) if entries else None
+    except DECODE_ERRORS:
+        # The reader of the other records reports it.
+        return []
+    try:
+        objects = [_Found(msgspec.convert(fields, _Entry), path, fields) for fields, path in found]
+    except msgspec.ValidationError as error:
+        message = f"an object of the Assistants API cannot be read: {error}"
+        raise InvalidRequestError(None, message) from None
+    return [_read_thread(group) for group in _by_thread(objects)]
 
 
 def _find(value: object, path: str) -> Iterator[tuple[JsonObject, str]]:
@@ -120,45 +139,46 @@ def _find(value: object, path: str) -> Iterator[tuple[JsonObject, str]]:
 
 
 def _is_descending(found: Sequence[tuple[JsonObject, str]]) -> bool:
-    times = [entry.get("created_at") for entry, _ in found]
-    return bool(times) and isinstance(times[0], int) and times[0] > cast("int", times[-1] or 0)
+    times = [time for entry, _ in found if isinstance(time := entry.get("created_at"), int | float)]
+    return bool(times) and times[0] > times[-1]
 
 
-def _order(entry: _Entry) -> tuple[float, int]:
+def _by_thread(found: Sequence[_Found]) -> list[list[_Found]]:
+    """Group the objects by the ids of their threads, which may be missing if there is one."""
+    ids = dict.fromkeys(name for one in found if (name := one.entry.belongs_to()))
+    if len(ids) < _SEVERAL:
+        return [list(found)] if found else []
+    for one in found:
+        if not one.entry.belongs_to():
+            raise InvalidRequestError(one.path, "needs a thread_id, as there are several threads")
+    return [[one for one in found if one.entry.belongs_to() == name] for name in ids]
+
+
+def _order(found: _Found) -> tuple[float, int]:
     """Return the time of an entry, and the order within a second: question, calls, answer."""
+    entry = found.entry
     is_answer = entry.object == "thread.message" and entry.role == "assistant"
     return entry.created_at, 2 if is_answer else int(entry.object == "thread.run.step")
 
 
-def _read_entries(entries: list[tuple[_Entry, str]]) -> Thread:
+def _read_thread(found: Sequence[_Found]) -> Thread:
     items: list[JsonObject] = []
-    losses: list[Loss] = []
-    settings: JsonObject = {}
-    setting_paths: tuple[str, ...] = ()
+    losses = [_BOOKKEEPING_LOSS]
+    runs: list[_Found] = []
     metadata: dict[str, str] = {}
-    for entry, path in sorted(entries, key=lambda one: _order(one[0])):
-        match entry.object:
+    for one in sorted(found, key=_order):
+        losses += dropped_fields(one.entry.object, one.fields, one.path)
+        match one.entry.object:
             case "thread":
-                metadata = entry.metadata or {}
+                metadata = one.entry.metadata or {}
             case "thread.run":
-                settings = _settings(entry)
-                setting_paths = tuple(f"{path}.{name}" for name in settings)
+                runs.append(one)
             case "thread.run.step":
-                items += _calls(entry.step_details.tool_calls, path, losses)
+                items += _calls(one.entry.step_details.tool_calls, one.path, losses)
             case _:
-                items.append(_message(entry, path, losses))
-    return Thread(items, settings, setting_paths, metadata, tuple(losses))
-
-
-def _settings(run: _Entry) -> JsonObject:
-    settings: JsonObject = {}
-    if run.model:
-        settings["model"] = run.model
-    if run.instructions:
-        settings["instructions"] = run.instructions
-    if run.tools:
-        settings["tools"] = run.tools
-    return settings
+                items.append(_message(one.entry, one.path, losses))
+    settings, paths = read_settings([(run.fields, run.path) for run in runs], losses)
+    return Thread(items, settings, paths, metadata, tuple(losses))
 
 
 def _message(message: _Entry, path: str, losses: list[Loss]) -> JsonObject:
@@ -188,7 +208,7 @@ def _part(part: _Part, role: str, path: str, losses: list[Loss]) -> JsonObject |
         case "image_url" if role != "assistant":
             return _image({"image_url": part.image_url.url}, part.image_url.detail)
         case _:
-            reason = f"a part of the type {part.type} in a message of the {role} is not converted"
+            reason = f"a part of the type {part.type!r} in a message of the {role} is not converted"
             losses.append(Loss("dropped", path, reason, "capability"))
             return None
 
@@ -202,15 +222,17 @@ def _calls(calls: Sequence[_Call], path: str, losses: list[Loss]) -> Iterable[Js
     converted: list[JsonObject] = []
     outputs: list[JsonObject] = []
     for number, call in enumerate(calls):
+        at = f"{path}.step_details.tool_calls[{number}]"
         if call.type != "function":
-            at = f"{path}.step_details.tool_calls[{number}]"
             reason = f"calls of {call.type}, which OpenAI runs itself, are not converted"
             losses.append(Loss("dropped", at, reason, "capability"))
             continue
-        name, arguments = call.function.name, call.function.arguments
+        name, arguments, output = call.function.name, call.function.arguments, call.function.output
+        if output is None:
+            reason = "the call has no output; a placeholder was added"
+            losses.append(Loss("invented", at, reason, "capability"))
         place: JsonObject = {"call_id": call.id}
         converted.append({"type": "function_call", **place, "name": name, "arguments": arguments})
-        if call.function.output is not None:
-            output = call.function.output
-            outputs.append({"type": "function_call_output", **place, "output": output})
+        text = NO_OUTPUT if output is None else output
+        outputs.append({"type": "function_call_output", **place, "output": text})
     return [*converted, *outputs]

@@ -4,6 +4,7 @@ from tests.judges.reading import JsonObject
 
 SCHEMA: JsonObject = {"type": "object", "properties": {"city": {"type": "string"}}}
 FUNCTION: JsonObject = {"name": "weather", "description": "The weather.", "parameters": SCHEMA}
+TOOL: JsonObject = {"type": "function", "function": FUNCTION}
 QUESTION: JsonObject = {"role": "user", "content": "How warm is it in Zürich?"}
 CALL: JsonObject = {"name": "weather", "arguments": '{"city":  "Z\\u00fcrich"}'}
 CALLING: JsonObject = {"role": "assistant", "content": None, "function_call": CALL}

@@ -1,16 +1,34 @@
 """The conversion of single records."""
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import adapters
-from gateway.migration.data.records import ConvertedRecord, Target, convert_record
+from gateway.migration.data.records import ConvertedRecord, convert_record
+from gateway.migration.data.validation import Target
 from tests.gateway.migration.data import samples
 from tests.judges.reading import JsonObject, objects_in
 from tests.judges.samples import encoded
-from tests.judges.sdk import judge_chat_request, judge_responses_request
+from tests.judges.sdk import (
+    judge_chat_reply,
+    judge_chat_request,
+    judge_responses_reply,
+    judge_responses_request,
+)
+from tests.strategies.mutations import with_replaced_value
+
+TARGETS: tuple[Target, ...] = ("chat", "responses")
+SAMPLES: list[object] = [
+    *(samples.REQUEST, samples.EXAMPLE, samples.BATCH_LINE, samples.PREFERENCE, samples.REPLY),
+    *(samples.THREAD, samples.HISTORY, [samples.FUNCTION], samples.TOOL),
+    {"functions": [samples.FUNCTION]},
+    {"custom_id": "a", "response": {"status_code": 200, "body": samples.REPLY}},
+]
 
 
 def convert(record: object, target: Target = "chat") -> tuple[Any, ConvertedRecord]:
@@ -111,6 +129,7 @@ def test_thread_becomes_the_items_of_a_conversation() -> None:
     assert paths == {
         *(f"runs[0].{name}" for name in ("model", "instructions", "tools")),
         "steps[0].step_details.tool_calls[1]",
+        "created_at",
     }
 
 
@@ -128,6 +147,114 @@ def test_messages_of_one_second_are_in_the_order_of_the_thread() -> None:
     messages = [{**head, "content": [{"type": "text", "text": {"value": one}}]} for one in texts]
     conversation, _ = convert(messages, "responses")
     assert [item["content"][0]["text"] for item in conversation["items"]] == texts
+
+
+def test_settings_of_the_last_run_become_those_of_a_chat_request() -> None:
+    tool_choice: JsonObject = {"type": "function", "function": {"name": "weather"}}
+    schema: JsonObject = {"name": "answer", "schema": samples.SCHEMA, "strict": True}
+    settings: JsonObject = {
+        "temperature": 0.5,
+        "top_p": 1.0,
+        "tool_choice": tool_choice,
+        "max_completion_tokens": 50,
+        "response_format": {"type": "json_schema", "json_schema": schema},
+        "reasoning_effort": "low",
+    }
+    (first,) = objects_in(samples.THREAD, "runs")
+    last: JsonObject = {**first, **settings, "id": "run_2", "created_at": 3, "model": "m2"}
+    last["truncation_strategy"] = {"type": "last_messages", "last_messages": 5}
+    request, converted = convert({**samples.THREAD, "runs": [first, last]})
+    judge_chat_request(encoded(request))
+    assert (request["model"], request["temperature"]) == ("m2", 0.5)
+    assert (request["tool_choice"], request["reasoning_effort"]) == (tool_choice, "low")
+    assert request["max_completion_tokens"] == 50
+    assert request["response_format"] == {"type": "json_schema", "json_schema": schema}
+    paths = {loss.path for loss in converted.losses}
+    assert paths >= {"runs[0].model", "runs[1].truncation_strategy"}
+
+
+def test_call_of_a_thread_without_an_output_gets_one() -> None:
+    (step,) = objects_in(samples.THREAD, "steps")
+    call: JsonObject = {"id": "call_1", "type": "function", "function": samples.CALL}
+    pending = {**step, "step_details": {"type": "tool_calls", "tool_calls": [call]}}
+    for target in TARGETS:
+        converted = convert({**samples.THREAD, "steps": [pending]}, target)[1]
+        assert b"No output was recorded for this call." in converted.body
+        assert "steps[0].step_details.tool_calls[0]" in {loss.path for loss in converted.losses}
+
+
+def test_several_threads_become_several_conversations() -> None:
+    head: JsonObject = {"object": "thread.message", "created_at": 5, "role": "user"}
+    texts = {"thread_1": "one", "thread_2": "two"}
+    messages = [
+        {**head, "thread_id": name, "content": [{"type": "text", "text": {"value": text}}]}
+        for name, text in texts.items()
+    ]
+    conversations, _ = convert(messages, "responses")
+    assert [one["items"][0]["content"][0]["text"] for one in conversations] == ["one", "two"]
+    requests, _ = convert(messages)
+    assert [one["messages"][0]["content"] for one in requests] == ["one", "two"]
+    with pytest.raises(adapters.DragomanError, match="needs a thread_id"):
+        convert([*messages, head])
+
+
+def test_settings_with_functions() -> None:
+    settings: JsonObject = {"functions": [samples.FUNCTION], "function_call": {"name": "weather"}}
+    choice = {"type": "function", "function": {"name": "weather"}}
+    converted, _ = convert({**settings, "temperature": 0})
+    assert converted["tools"] == [{"type": "function", "function": samples.FUNCTION}]
+    assert (converted["tool_choice"], converted["temperature"]) == (choice, 0)
+    assert "messages" not in converted
+    assert "input" not in convert(settings, "responses")[0]
+
+
+@pytest.mark.parametrize("record", [samples.TOOL, [samples.TOOL]], ids=["one", "list"])
+def test_tools_are_converted_too(record: object) -> None:
+    flat = {"type": "function", "strict": False, **samples.FUNCTION}
+    assert convert(record)[0] == record
+    assert convert(record, "responses")[0] == ([flat] if isinstance(record, list) else flat)
+
+
+@pytest.mark.parametrize("record", [{"model": "m", "input": "a"}, {"output": []}])
+def test_records_of_the_responses_api_are_unchanged(record: JsonObject) -> None:
+    assert convert(record, "responses")[0] == record
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_line_of_a_batch_output(target: Target) -> None:
+    response: JsonObject = {"status_code": 200, "request_id": "r", "body": samples.REPLY}
+    line, _ = convert({"id": "b", "custom_id": "a", "response": response, "error": None}, target)
+    reply = encoded(line["response"]["body"])
+    judge = judge_chat_reply if target == "chat" else judge_responses_reply
+    judge(reply)
+    assert (line["id"], line["custom_id"], line["response"]["request_id"]) == ("b", "a", "r")
+    error: JsonObject = {"error": {"message": "no", "type": "x", "param": None, "code": None}}
+    failed = {"custom_id": "a", "response": {"status_code": 400, "body": error}}
+    assert convert(failed, target)[0] == failed
+
+
+MESSAGES = st.sampled_from([*samples.HISTORY, {**samples.RESULT, "name": "time"}])
+
+
+@given(
+    messages=st.lists(MESSAGES, min_size=1), model=st.booleans(), target=st.sampled_from(TARGETS)
+)
+def test_messages_in_any_order_become_valid(
+    messages: list[JsonObject], target: Target, *, model: bool
+) -> None:
+    """Also calls without outputs, and outputs without calls."""
+    converted = convert({"messages": messages, **({"model": "m"} if model else {})}, target)[1]
+    body = encoded({"model": "m", **msgspec.json.decode(converted.body)})
+    (judge_chat_request if target == "chat" else judge_responses_request)(body)
+
+
+@given(
+    body=st.sampled_from(SAMPLES).map(msgspec.json.encode).flatmap(with_replaced_value),
+    target=st.sampled_from(TARGETS),
+)
+def test_no_record_ends_the_conversion(body: bytes, target: Target) -> None:
+    with suppress(adapters.DragomanError):
+        convert_record(body, target)
 
 
 @pytest.mark.parametrize("record", [samples.REQUEST, samples.EXAMPLE, samples.HISTORY])
@@ -153,6 +280,35 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
     "no known form": (b'{"prompt":"a","completion":"b"}', "the record has no known form"),
     "a number": (b"1", "the record cannot be read: Expected `object`, got `int`"),
     "invalid UTF-8": (b'{"messages":"\xff"}', "the record cannot be read: 'utf-8' codec"),
+    "no function": (b'{"name":"Ann","age":7}', "the record has no known form"),
+    "a chunk": (
+        b'{"object":"chat.completion.chunk","choices":[]}',
+        "object is a chunk of a stream; convert whole replies",
+    ),
+    "a reply with an error": (
+        b'{"choices":[{"index":0,"finish_reason":"abort","message":{"function_call":null}}]}',
+        "choices ended with an error",
+    ),
+    "an output without its call": (
+        b'{"messages":[{"role":"tool","tool_call_id":"a","content":"1"}]}',
+        "messages[0] has the output of a call 'a' that is missing",
+    ),
+    "a call without its output": (
+        b'{"model":"m","messages":[{"role":"assistant","tool_calls":[{"id":"a"}]}]}',
+        "messages[0] has a call 'a' without an output",
+    ),
+    "calls with the same id": (
+        b'{"messages":[{"role":"assistant","tool_calls":[{"id":"a"},{"id":"a"}]}]}',
+        "messages[0] has the id 'a' of another call",
+    ),
+    "a call without an id": (
+        b'{"messages":[{"role":"assistant","tool_calls":[{"id":""}]}]}',
+        "messages[0] has a call without an id",
+    ),
+    "a thread with a wrong time": (
+        b'{"object":"thread.message","created_at":"x"}',
+        "an object of the Assistants API cannot be read: Expected `float`, got `str`",
+    ),
     "both forms": (
         b'{"model":"m","messages":[],"functions":[{"name":"f"}],"tools":[{"type":"function"}]}',
         "functions: `functions` and `tools` cannot be combined",
