@@ -1,9 +1,8 @@
 """`dragoman migrate`: converts what was made for legacy functions."""
 
 import os
-import shutil
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -27,8 +26,8 @@ from adapters.losses import LossGroup
 from gateway.cli.migrate_code import code_command
 from gateway.migration.data.conversion import ConvertedBatch, Totals, convert_batches
 from gateway.migration.data.input import Form, Input
-from gateway.migration.data.output import open_output
-from gateway.migration.data.records import Target
+from gateway.migration.data.output import back_up, open_output
+from gateway.migration.data.validation import Target
 from gateway.terminal import escape_controls, exit_on_error, print_message
 
 _HELP = """Convert what was made for legacy functions.
@@ -46,8 +45,10 @@ a reply, a line of an OpenAI batch file, an example for fine-tuning, a list of m
 of functions, or a thread of the Assistants API; its form is detected. The output has the form of
 the input, and is compressed if its name ends with .gz or .zst. It appears only when it is complete.
 
-Losses and failures are printed with the number of their line. The exit code is 0 if all records
-were converted, 3 if some failed, and 2 for a usage error.
+Losses and failures are printed with the number of their line, and the losses of all records in
+totals. Losses of the severity "adapted" are only in the totals and in --losses FILE. The exit code
+is 0 if all records were converted, 3 if some failed, 2 for a usage error, and 1 if the file cannot
+be read to its end or the output cannot be written; then there is no output.
 
 \b
 Examples:
@@ -65,6 +66,9 @@ _SEPARATORS: dict[Form, tuple[bytes, bytes, bytes]] = {
     "array": (b"[\n", b",\n", b"\n]\n"),
     "value": (b"", b"\n", b"\n"),
 }
+
+
+_LINES: Final = msgspec.json.Encoder()
 
 
 class DataOptions(Struct, frozen=True):
@@ -122,7 +126,7 @@ def data_command(**given: object) -> None:
                 report.add(batch, records.position)
             output.finish()
             if options.backup is not None:
-                _back_up(options.file, options.backup)
+                back_up(options.file, options.backup)
     _print_totals(totals)
     if totals.failed:
         raise SystemExit(_SOME_FAILED)
@@ -142,12 +146,6 @@ def _check_paths(options: DataOptions) -> None:
         not in_place
     ):
         raise click.UsageError("--output, --failures and --losses must be different files.")
-
-
-def _back_up(file: Path, backup: Path) -> None:
-    """Copy the input to a new file, just before the output replaces it."""
-    with open_output(backup) as copy, file.open("rb") as source:
-        shutil.copyfileobj(source, copy)
 
 
 @contextmanager
@@ -187,13 +185,15 @@ class _RecordWriter:
             self._file.write(b"[]\n")
 
 
-class _FailureLine(Struct):
+class _FailureLine(Struct, omit_defaults=True):
     line: int
+    record: int | None
     reason: str
 
 
-class _LossLine(Struct):
+class _LossLine(Struct, omit_defaults=True):
     line: int
+    record: int | None
     loss: Loss
 
 
@@ -218,24 +218,29 @@ class _Report:
 
     def add(self, batch: ConvertedBatch, position: int) -> None:
         """Report a batch; `position` is how much of the input was read."""
-        for failure in batch.failures:
-            self._write(self._failures, _FailureLine(failure.number, failure.reason))
-            if self._failures is None:
-                self._print(f"dragoman: line {failure.number}: {failure.reason}")
-        for number, loss in batch.losses:
-            self._write(self._losses, _LossLine(number, loss))
-            if self._losses is None:
-                self._print(f"line {number}: {loss}")
+        failures, losses = batch.failures, batch.losses
+        if self._failures is not None:
+            lines = (_FailureLine(one.place.line, one.place.record, one.reason) for one in failures)
+            self._failures.write(_LINES.encode_lines(lines))
+        else:
+            self._print([f"dragoman: {one.place}: {one.reason}" for one in failures])
+        if self._losses is not None:
+            found = (_LossLine(place.line, place.record, loss) for place, loss in losses)
+            self._losses.write(_LINES.encode_lines(found))
+        else:
+            # Those that are only adapted are the same in most records.
+            shown = ((place, loss) for place, loss in losses if loss.severity != "adapted")
+            self._print([f"{place}: {loss}" for place, loss in shown])
         self._progress.update(self._task, completed=position)
 
-    def _write(self, file: BinaryIO | None, line: Struct) -> None:
-        if file is not None:
-            file.write(msgspec.json.encode(line) + b"\n")
-
-    def _print(self, message: str) -> None:
-        if not self._is_quiet:
-            text = escape_controls(message)
-            self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+    def _print(self, messages: Sequence[str]) -> None:
+        """Print lines, all at once because the progress bar is drawn again each time."""
+        if messages and not self._is_quiet:
+            text = "\n".join(map(escape_controls, messages))
+            if self._progress.console.is_terminal:
+                self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            else:
+                click.echo(text, err=True)
 
 
 def _open_optional(stack: ExitStack, path: Path | None) -> BinaryIO | None:
@@ -246,3 +251,5 @@ def _print_totals(totals: Totals) -> None:
     print_message(f"{totals.converted} records converted, {totals.failed} failed")
     for loss, count in totals.losses.most_common():
         print_message(str(LossGroup(loss, count)))
+    if totals.other_losses:
+        print_message(f"{totals.other_losses} losses of further kinds")

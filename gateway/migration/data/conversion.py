@@ -1,28 +1,37 @@
 """Conversion of all records of an input, by several processes if it is large."""
 
 import multiprocessing
+import os
 import signal
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from itertools import chain, islice
+from multiprocessing.process import BaseProcess
+from threading import Thread
 
 from msgspec import Struct, field
 
 from adapters import DragomanError, Loss
 from adapters.losses import without_indices
-from gateway.migration.data.input import Batch
-from gateway.migration.data.records import Target, convert_record
+from gateway.migration.data.input import Batch, Place
+from gateway.migration.data.records import convert_record
+from gateway.migration.data.validation import Target
 
 # The batches that are read ahead for each process.
 _BATCHES_AHEAD = 2
+# Fewer batches are converted in less time than processes need to start.
+_FEW_BATCHES = 8
+# The kinds of losses that are counted; paths contain names of the input, which have no limit.
+_MAX_LOSS_KINDS = 1000
 
 
 class Failure(Struct, frozen=True):
     """A record that was not converted."""
 
-    number: int
+    place: Place
     reason: str
 
 
@@ -31,8 +40,7 @@ class ConvertedBatch(Struct, frozen=True):
 
     records: list[bytes]
     failures: list[Failure]
-    # The losses by the number of their record, without those that are reversible.
-    losses: list[tuple[int, Loss]]
+    losses: list[tuple[Place, Loss]]
 
 
 class Totals(Struct):
@@ -40,31 +48,38 @@ class Totals(Struct):
 
     converted: int = 0
     failed: int = 0
-    # The losses without the indices in their paths.
+    # The losses without the indices in their paths; if there are too many kinds, only the first.
     losses: Counter[Loss] = field(default_factory=Counter[Loss])
+    other_losses: int = 0
 
     def add(self, batch: ConvertedBatch) -> None:
         """Count a batch."""
         self.converted += len(batch.records)
         self.failed += len(batch.failures)
-        self.losses.update(without_indices(loss) for _, loss in batch.losses)
+        for _, loss in batch.losses:
+            general = without_indices(loss)
+            if general in self.losses or len(self.losses) < _MAX_LOSS_KINDS:
+                self.losses[general] += 1
+            else:
+                self.other_losses += 1
 
 
 def convert_batch(batch: Batch, target: Target) -> ConvertedBatch:
     """Convert the records of one batch."""
     records: list[bytes] = []
     failures: list[Failure] = []
-    losses: list[tuple[int, Loss]] = []
-    for number, record in enumerate(batch.records, batch.first):
-        if not record.strip():
+    losses: list[tuple[Place, Loss]] = []
+    for place, record in zip(batch.places(), batch.records, strict=False):
+        if not record.strip() and place.record is None:
+            # An empty line.
             continue
         try:
             converted = convert_record(record.strip(), target)
         except DragomanError as error:
-            failures.append(Failure(number, str(error)))
+            failures.append(Failure(place, str(error)))
             continue
         records.append(converted.body)
-        losses += [(number, loss) for loss in converted.losses if loss.severity != "adapted"]
+        losses += [(place, loss) for loss in converted.losses]
     return ConvertedBatch(records, failures, losses)
 
 
@@ -73,14 +88,14 @@ def convert_batches(
 ) -> Iterator[ConvertedBatch]:
     """Yield the converted batches in their order; several are converted by processes."""
     batches = iter(batches)
-    head = list(islice(batches, 2))
+    head = list(islice(batches, _FEW_BATCHES))
     convert = partial(convert_batch, target=target)
-    if processes == 1 or len(head) == 1:
+    if processes == 1 or len(head) < _FEW_BATCHES:
         yield from map(convert, chain(head, batches))
         return
     # A fresh interpreter is safe wherever this is called, also beside threads.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, _ignore_interrupt) as pool:
+    with ProcessPoolExecutor(processes, context, _prepare_process) as pool:
         waiting = deque[Future[ConvertedBatch]]()
         try:
             for batch in chain(head, batches):
@@ -89,11 +104,22 @@ def convert_batches(
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        except BrokenProcessPool:
+            message = "a process of the conversion was ended; try again with fewer --jobs"
+            raise DragomanError(None, message) from None
         finally:
             for future in waiting:
                 future.cancel()
 
 
-def _ignore_interrupt() -> None:
-    """Leave Ctrl-C to the process that started this one."""
+def _prepare_process() -> None:
+    """Leave Ctrl-C to the process that started this one, and end with it, even if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=_exit_with, args=(parent,), daemon=True).start()
+
+
+def _exit_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

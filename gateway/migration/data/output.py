@@ -2,9 +2,11 @@
 
 import gzip
 import os
+import secrets
+import shutil
 import tempfile
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -17,21 +19,66 @@ _GZIP_LEVEL = 6
 
 @contextmanager
 def open_output(path: Path) -> Generator[BinaryIO]:
-    """Write a temporary file beside `path`, which replaces it if no exception is raised.
+    """Write a file that replaces `path` if no exception is raised.
 
     The suffix .gz or .zst of `path` compresses the file.
     """
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    # A symbolic link stays one.
+    target = path.resolve()
+    with _new_file(target) as file:
+        with _compressed(file, path.suffix) as output:
+            yield output
+        file.flush()
+        # The mode of a new file, as the umask allows it; temporary files are private.
+        os.fchmod(file.fileno(), target.stat().st_mode if target.exists() else 0o666 & ~_umask())
+        os.fsync(file.fileno())
+
+
+def back_up(file: Path, backup: Path) -> None:
+    """Give a file that will be replaced a second name, or copy it where this is not possible."""
+    try:
+        os.link(file.resolve(), backup)
+    except OSError:
+        with _new_file(backup.resolve()) as copy, file.open("rb") as source:
+            shutil.copyfileobj(source, copy)
+
+
+def _new_file(path: Path) -> AbstractContextManager[BinaryIO]:
+    """Open a file that replaces `path` at the end."""
+    try:
+        descriptor = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, 0o600)
+    except (AttributeError, OSError):
+        # Only Linux has files without a name, and not in all file systems.
+        return _named_file(path)
+    return _unnamed_file(descriptor, path)
+
+
+@contextmanager
+def _unnamed_file(descriptor: int, path: Path) -> Generator[BinaryIO]:
+    """Write a file without a name, of which nothing is left if the process is killed."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with os.fdopen(descriptor, "wb") as file:
+        yield file
+        file.flush()
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            # Without the descriptor of a folder, Python would link the symbolic link itself.
+            os.link(f"/proc/self/fd/{file.fileno()}", temporary, src_dir_fd=folder)
+        finally:
+            os.close(folder)
+    temporary.replace(path)
+
+
+@contextmanager
+def _named_file(path: Path) -> Generator[BinaryIO]:
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0), str(path)) from None
     temporary = Path(name)
     try:
-        with ExitStack() as stack:
-            file = stack.enter_context(os.fdopen(descriptor, "wb"))
-            with _compressed(file, path.suffix) as output:
-                yield output
-            file.flush()
-            os.fsync(file.fileno())
-        # The mode of a new file, as the umask allows it; temporary files are private.
-        temporary.chmod(path.stat().st_mode if path.exists() else 0o666 & ~_umask())
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,8 +16,20 @@ from tests.gateway.migration.data import samples
 from tests.gateway.waiting import wait_until
 from tests.judges.samples import encoded
 
+# The loss of every legacy request.
+ADAPTED = (
+    "invented parallel_tool_calls{}: "
+    "the legacy API has at most one call per reply; one is requested"
+)
 LINE = encoded(samples.REQUEST) + b"\n"
+# A record without anything to convert, which takes less time.
+ALREADY_CHAT = encoded({"model": "m", "messages": [samples.QUESTION], "user": "x" * 500})
 BROKEN = b'{"prompt":"a","completion":"b"}\n'
+
+
+on_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="Linux lists the children of a process"
+)
 
 
 @pytest.fixture
@@ -35,7 +48,7 @@ def test_failures_are_printed_by_line(folder: Path) -> None:
     exit_code, printed = migrate(folder, f"--to chat --output {folder}/out.jsonl")
     assert exit_code == 3
     assert printed[0].startswith("dragoman: line 3: the record has no known form")
-    assert printed[-1] == "2 records converted, 1 failed"
+    assert printed[1:] == ["2 records converted, 1 failed", ADAPTED.format(" x2")]
     lines = (folder / "out.jsonl").read_bytes().splitlines()
     assert [len(json.loads(line)["tools"]) for line in lines] == [1, 1]
 
@@ -57,10 +70,14 @@ def test_failures_and_losses_have_files(folder: Path) -> None:
 
 
 def test_array_stays_an_array(folder: Path) -> None:
-    (folder / "in.json").write_bytes(b"[%s, %s]" % (encoded(samples.REQUEST), BROKEN))
+    (folder / "in.json").write_bytes(b"[\n%s,\n%s]" % (encoded(samples.REQUEST), BROKEN))
     exit_code, printed = migrate(folder, f"--to chat --output {folder}/out.json", "in.json")
     assert exit_code == 3
-    assert printed[0].startswith("dragoman: line 2: ")
+    assert printed[0].startswith("dragoman: line 3, record 2: the record has no known form")
+    options = f"--to chat --output {folder}/out.json --failures {folder}/failures"
+    assert migrate(folder, options, "in.json")[0] == 3
+    failure = json.loads((folder / "failures").read_bytes())
+    assert (failure["line"], failure["record"]) == (3, 2)
     assert len(json.loads((folder / "out.json").read_bytes())) == 1
 
 
@@ -111,43 +128,121 @@ def test_failed_conversion_leaves_the_output(folder: Path) -> None:
 
 
 def test_same_output_for_any_number_of_processes(folder: Path) -> None:
-    (folder / "in.jsonl").write_bytes(LINE * 3000)
+    (folder / "in.jsonl").write_bytes(LINE * 9000)
+    converted = "9000 records converted, 0 failed"
     for jobs in (1, 2):
         exit_code, printed = migrate(folder, f"--to chat --output {folder}/{jobs} --jobs {jobs}")
-        assert (exit_code, printed) == (0, ["3000 records converted, 0 failed"])
+        assert (exit_code, printed) == (0, [converted, ADAPTED.format(" x9000")])
     assert (folder / "1").read_bytes() == (folder / "2").read_bytes()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_stopped_conversion_leaves_no_output(number: signal.Signals, folder: Path) -> None:
-    (folder / "in.jsonl").write_bytes(LINE * 100_000)
+def start(folder: Path, options: str) -> subprocess.Popen[str]:
+    """Start a long conversion, and return when it has converted some records."""
+    (folder / "in.jsonl").write_bytes(BROKEN + LINE * 100_000)
     command = [sys.executable, "-m", "gateway", "migrate", "data", str(folder / "in.jsonl")]
-    options = ["--to", "chat", "--output", str(folder / "out"), "--jobs", "1"]
-    with subprocess.Popen([*command, *options]) as process:  # noqa: S603 - our own command
+    options = f"--to chat --output {folder}/out.jsonl --losses {folder}/losses {options}"
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [*command, *options.split()], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("dragoman: line 1: ")
+    return process
 
-        def is_running() -> bool:
-            return any(path.stat().st_size for path in folder.glob(".out.*"))
 
-        wait_until(is_running)
+def is_alive(process: int) -> bool:
+    """Whether a process runs; one that has ended may wait to be removed by its parent."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def children(process: int) -> list[int]:
+    return [*map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())]
+
+
+@on_linux
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_stopped_conversion_leaves_nothing(number: signal.Signals, jobs: int, folder: Path) -> None:
+    with start(folder, f"--jobs {jobs}") as process:
+        processes = children(process.pid)
+        assert (len(processes) >= jobs) == (jobs > 1)
         process.send_signal(number)
     assert process.returncode != 0
-    assert not (folder / "out").exists()
-    if number != signal.SIGKILL:
-        assert {path.name for path in folder.iterdir()} == {"in.jsonl"}
+    assert {path.name for path in folder.iterdir()} == {"in.jsonl"}
+    wait_until(lambda: not any(map(is_alive, processes)))
 
 
-def test_memory_does_not_grow_with_the_file(folder: Path) -> None:
-    """A process reports its peak memory, which is nearly the same for ten times the records."""
-    script = (
-        "import resource, sys; from gateway.cli.commands import main\n"
-        "try: main(sys.argv[1:])\n"
-        "finally: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    )
+@on_linux
+def test_process_that_was_killed_is_an_error(folder: Path) -> None:
+    with start(folder, "--jobs 2") as process:
+        os.kill(children(process.pid)[-1], signal.SIGKILL)
+        assert process.stderr is not None
+        printed = process.stderr.read()
+    assert process.returncode == 1
+    assert printed.startswith("dragoman: a process of the conversion was ended")
+    assert {path.name for path in folder.iterdir()} == {"in.jsonl"}
+
+
+def test_file_system_without_unnamed_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.O_TMPFILE", raising=False)
+    assert migrate(folder, f"--to chat --output {folder}/out.jsonl")[0] == 3
+    assert len((folder / "out.jsonl").read_bytes().splitlines()) == 2
+    assert {path.name for path in folder.iterdir()} == {"in.jsonl", "out.jsonl"}
+    missing = folder / "missing" / "out.jsonl"
+    exit_code, printed = migrate(folder, f"--to chat --output {missing}")
+    assert (exit_code, printed) == (1, [f"dragoman: {missing}: No such file or directory"])
+
+
+def test_link_and_mode_of_the_output_stay(folder: Path) -> None:
+    (folder / "real").write_bytes(b"old")
+    (folder / "real").chmod(0o640)
+    (folder / "link.gz").symlink_to("real")
+    assert migrate(folder, f"--to chat --output {folder}/link.gz")[0] == 3
+    assert (folder / "link.gz").is_symlink()
+    assert (folder / "real").stat().st_mode & 0o777 == 0o640
+    assert gzip.decompress((folder / "real").read_bytes())
+
+
+def test_backup_of_a_compressed_file_is_its_copy(folder: Path) -> None:
+    before = gzip.compress(LINE)
+    (folder / "in.jsonl.gz").write_bytes(before)
+    options = f"--to chat --output {folder}/in.jsonl.gz --backup {folder}/old.gz"
+    assert migrate(folder, options, "in.jsonl.gz")[0] == 0
+    assert (folder / "old.gz").read_bytes() == before
+
+
+# The peak memory of a process that runs the command with the arguments of the script.
+PEAK = """
+import resource, sys
+from gateway.cli.commands import main
+try:
+    main(sys.argv[1:])
+finally:
+    used = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    print(max(resource.getrusage(one).ru_maxrss for one in used))
+"""
+FORMS = {
+    "lines": (b"", b"\n", b"\n", "in.jsonl"),
+    "array": (b"[", b",", b"]", "in.json"),
+    "zstd": (b"", b"\n", b"\n", "in.jsonl.zst"),
+}
+
+
+@pytest.mark.parametrize(("form", "jobs"), [("lines", 2), ("array", 1), ("zstd", 1)])
+def test_memory_does_not_grow_with_the_file(form: str, jobs: int, folder: Path) -> None:
+    """The peak memory is nearly the same for four times the records."""
+    before, between, after, name = FORMS[form]
     peaks: list[int] = []
-    for count in (2_000, 20_000):
-        (folder / "in.jsonl").write_bytes(LINE * count)
-        options = ["--to", "chat", "--output", str(folder / "out"), "--jobs", "1"]
-        command = [sys.executable, "-c", script, "migrate", "data", str(folder / "in.jsonl")]
-        ran = subprocess.run([*command, *options], capture_output=True, check=True, text=True)  # noqa: S603 - our own command
+    # Even the smaller file is larger than what is read ahead.
+    for count in (10_000 * jobs, 40_000 * jobs):
+        data = before + between.join([ALREADY_CHAT] * count) + after
+        data = zstandard.compress(data) if form == "zstd" else data
+        (folder / name).write_bytes(data)
+        options = ["--to", "chat", "--output", str(folder / "out"), "--jobs", str(jobs)]
+        command = [sys.executable, "-c", PEAK, "migrate", "data", str(folder / name), *options]
+        ran = subprocess.run(command, capture_output=True, check=True, text=True)  # noqa: S603 - our own command
         peaks.append(int(ran.stdout))
     assert peaks[1] < peaks[0] * 1.2

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import pytest
 import zstandard
@@ -12,22 +13,23 @@ from hypothesis import strategies as st
 
 from adapters import InvalidRequestError
 from gateway.migration.data import input as migration_input
-from gateway.migration.data.input import Form, Input
+from gateway.migration.data.input import Form, Input, Place
 
 COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,
     "gzip": gzip.compress,
     "gzip of two members": lambda data: gzip.compress(data[:5]) + gzip.compress(data[5:]),
-    "zstd": lambda data: zstandard.ZstdCompressor().compress(data),
+    "zstd": zstandard.compress,
+    "zstd of two frames": lambda data: zstandard.compress(data[:5]) + zstandard.compress(data[5:]),
 }
 
 
-def read(data: bytes, name: str = "data") -> tuple[Form, list[tuple[int, bytes]]]:
+def read(data: bytes, name: str = "data") -> tuple[Form, list[tuple[Place, bytes]]]:
     given_input = Input(io.BytesIO(data), name)
     records = [
-        (number, record)
+        (place, record)
         for batch in given_input.batches()
-        for number, record in enumerate(batch.records, batch.first)
+        for place, record in zip(batch.places(), batch.records, strict=False)
         if record.strip()
     ]
     assert given_input.position == len(data)
@@ -37,7 +39,10 @@ def read(data: bytes, name: str = "data") -> tuple[Form, list[tuple[int, bytes]]
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_records_of_a_compressed_file(compression: str) -> None:
     compressed = COMPRESSIONS[compression](b'{"a":1}\n\n{"a":2}\n')
-    assert read(compressed) == ("lines", [(1, b'{"a":1}'), (3, b'{"a":2}')])
+    assert read(compressed) == (
+        "lines",
+        [(Place(1), b'{"a":1}'), (Place(3), b'{"a":2}')],
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,6 +57,7 @@ def test_records_of_a_compressed_file(compression: str) -> None:
         (b'[{"name":"f"}]\n[{"name":"g"}]', "data.NDJSON", "lines"),
         (b'[{"role":"user"}]', "data.json", "value"),
         (b'[{"object":"thread.message"}]', "data.json", "value"),
+        (b'[{"object":"chat.completion"}]', "data.json", "array"),
         (b"[]", "data.json", "array"),
         (b"", "data.json", "value"),
     ],
@@ -85,7 +91,9 @@ def test_array_is_split_into_its_elements(
         form, records = read(text)
     assert form == "array"
     assert [json.loads(record) for _, record in records] == elements
-    assert [number for number, _ in records] == [*range(1, len(elements) + 1)]
+    lines = accumulate((record.count(b"\n") + (indent or 0) for _, record in records), initial=1)
+    places = [Place(line + (indent or 0), at) for at, line in enumerate(lines, 1)]
+    assert [place for place, _ in records] == places[:-1]
 
 
 @given(
@@ -98,7 +106,7 @@ def test_lines_keep_their_numbers(lines: Sequence[bytes], size: int) -> None:
         patch.setattr(migration_input, "_BATCH_BYTES", size)
         assert read(b"\n\n".join(lines)) == (
             "lines",
-            [*zip(range(1, 2 * len(lines), 2), lines, strict=True)],
+            [*zip(map(Place, range(1, 2 * len(lines), 2)), lines, strict=True)],
         )
 
 
@@ -110,6 +118,7 @@ def test_lines_keep_their_numbers(lines: Sequence[bytes], size: int) -> None:
         (b'[{"a":1}] {}', "the array is followed by other text"),
         (gzip.compress(b"[]" * 99)[:-5], "the input cannot be decompressed"),
         (gzip.compress(b"[]" * 99)[:5] + b"x" * 20, "the input cannot be decompressed"),
+        (zstandard.compress(b"[]" * 99)[:-3], "the input cannot be decompressed"),
         (b"\x28\xb5\x2f\xfd" + b"x" * 20, "the input cannot be decompressed"),
     ],
 )
