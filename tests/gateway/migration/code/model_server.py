@@ -10,14 +10,9 @@ from typing import Self
 
 from msgspec import Struct
 
-from tests.gateway.migration.code.scripted_messages import (
-    event,
-    read_legacy,
-    read_tools,
-    stream,
-    whole_reply,
-)
+from tests.gateway.migration.code.scripted_messages import read_legacy, read_tools
 from tests.gateway.migration.code.scripted_model import Answer, Asked, Model, Script, Violation
+from tests.gateway.migration.code.scripted_replies import event, stream, whole_reply
 from tests.gateway.migration.code.scripted_responses import (
     ResponsesReader,
     response_events,

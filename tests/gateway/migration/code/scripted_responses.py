@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import cast
 
-from tests.gateway.migration.code.scripted_messages import fields, items, pieces, read_function
+from tests.gateway.migration.code.scripted_messages import fields, items, read_function
 from tests.gateway.migration.code.scripted_model import (
     Answer,
     Asked,
@@ -11,6 +11,7 @@ from tests.gateway.migration.code.scripted_model import (
     Model,
     Violation,
 )
+from tests.gateway.migration.code.scripted_replies import pieces
 from tests.judges.reading import JsonObject
 
 _FIELDS = frozenset((
