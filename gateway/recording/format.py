@@ -194,17 +194,18 @@ def recording_name(exchange: Exchange) -> str:
 # Writing
 
 
-def write_recording(folder: str | Path, recording: Recording) -> None:
+def write_recording(folder: str | Path, recording: Recording) -> int:
     """Write a recording into a new folder, which appears only when it is complete.
 
-    Only the owner can read it. Raises `OSError`, also if the folder exists and is not empty.
+    Returns the size of its files, which only the owner can read. Raises `OSError`, also if the
+    folder exists and is not empty.
     """
-    folder = Path(folder)
+    folder, files = Path(folder), recording_files(recording)
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}-{token_hex(4)}")
     temporary.mkdir(mode=0o700)
     try:
-        for name, data in recording_files(recording).items():
+        for name, data in files.items():
             descriptor = os.open(temporary / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
@@ -212,6 +213,7 @@ def write_recording(folder: str | Path, recording: Recording) -> None:
     except BaseException:
         _remove(temporary)
         raise
+    return sum(map(len, files.values()))
 
 
 def _remove(folder: Path) -> None:

@@ -99,13 +99,13 @@ class Writer:
                 return WriterResult("dropped", reason)
             recording = self._maker.make(exchange)
             folder = self._directory.path / recording_name(recording.exchange)
-            write_recording(folder, recording)
+            size = write_recording(folder, recording)
         except OSError as error:
             return WriterResult("failed", f"{self._directory.path}: {error.strerror or error}")
         except Exception as error:  # noqa: BLE001 - a fault must not end the process
             # The message could contain a part of the exchange.
             return WriterResult("failed", f"{type(error).__name__} while the recording was made")
-        self._directory.note_written(sum(len(body.data) for body in recording.bodies.values()))
+        self._directory.note_written(size)
         return WriterResult("written")
 
 

@@ -358,6 +358,18 @@ def test_no_more_is_written_than_the_limits_allow(
     assert len([*find_recordings(tmp_path / FOLDER)]) == (2 if "recordings" in limit else 1)
 
 
+def test_size_limit_counts_all_files(backend: ScriptedBackend, tmp_path: Path) -> None:
+    limit = 10_000
+    config = f"{RECORDING}max_total_bytes = {limit}\n" + backend_tables(backend.address)
+    with run_harness(backend, config, tmp_path) as harness:
+        model = harness.script_always("chat", TURN)
+        for _ in range(20):
+            harness.request("responses", model)
+    folders = [*find_recordings(tmp_path / FOLDER)]
+    sizes = sorted(sum(file.stat().st_size for file in folder.iterdir()) for folder in folders)
+    assert sum(sizes[:-1]) < limit <= sum(sizes)
+
+
 def test_unwritable_directory_fails_no_exchange(backend: ScriptedBackend, tmp_path: Path) -> None:
     (tmp_path / FOLDER).write_text("a file in place of the directory")
     with run_harness(backend, RECORDING + backend_tables(backend.address), tmp_path) as harness:
