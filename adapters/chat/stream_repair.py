@@ -14,6 +14,7 @@ from adapters.ir.events import Channel, Closed, Delta, Event, Opened, Started
 from adapters.ir.types import Reasoning, Usage
 from adapters.json_text import DECODE_ERRORS
 from adapters.sse import Frame
+from adapters.wire.images import image_of
 from adapters.wire.json_object import NULL, JsonObject, is_present
 
 # The fields that are written from the IR; all others are kept as the backend sent them.
@@ -129,8 +130,8 @@ class RepairWriter(StreamWriter):
         return super().start(replace(event, extras=extras))
 
     def open(self, event: Opened) -> list[bytes]:
-        """Begin a block; reasoning is kept as it is."""
-        if isinstance(event.item, Reasoning):
+        """Begin a block; reasoning and images are kept as they are."""
+        if isinstance(event.item, Reasoning) or image_of(event.item) is not None:
             return self._choice(event.choice)[1]
         return super().open(event)
 
