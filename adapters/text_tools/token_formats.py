@@ -44,7 +44,9 @@ _NAMESPACE = "functions."
 _MESSAGE_ENDS = ("<|call|>", "<|end|>", "<|return|>")
 _BARE_HEADERS = tuple(f"assistant{channel}" for channel in _CHANNELS)
 HARMONY_MARKERS = (*_HEADER_STARTS, *_MESSAGE_ENDS, *_BARE_HEADERS)
-HARMONY_LINE_MARKERS = tuple(f"{word}to=functions." for word in ("", "assistant ", "commentary "))
+# A prompt often ends with `<|start|>assistant`, so that a reply may begin with the recipient.
+_BEFORE_RECIPIENT = ("", " ", "assistant ", "commentary ")
+HARMONY_LINE_MARKERS = tuple(f"{words}to=functions." for words in _BEFORE_RECIPIENT)
 _CONTENT_TYPES = ("json", "code")
 
 
@@ -112,6 +114,7 @@ def _parse_bare_header(cursor: Cursor, tools: DeclaredTools) -> Parse[Calls | Te
         if not tools.is_declared(name):
             # The recipient preceded the channel.
             name = name.removesuffix(word)
+    yield from cursor.skip("<|channel|>")
     yield from cursor.skip(*_CHANNELS)
     yield from _skip_content_type(cursor)
     yield from cursor.skip("<|message|>")
