@@ -5,6 +5,7 @@ Servers reject a function whose schema is not that of an object
 value of this property the arguments of the call that the client receives.
 """
 
+import re
 from functools import lru_cache
 from typing import Final
 
@@ -12,8 +13,11 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from adapters.errors import InvalidRequestError
 from adapters.ir.types import FunctionTool, Tool
 from adapters.json_text import DECODE_ERRORS, is_complete_json
+from adapters.wire.json_object import Json, parse
+from adapters.wire.schema_keywords import find_definition
 
 # The reason of a loss.
 WRAPPED: Final = "not the schema of an object; sent as that of the property `value`"
@@ -26,23 +30,16 @@ _MAX_CACHED_BYTES: Final = 4096
 _FIELD: Final = "value"
 # References are resolved from the root of the schema, where the definitions stay.
 _DEFINITIONS: Final = ("$defs", "definitions")
-_OBJECT_TYPES: Final = (b"", b'"object"')
-
-
-class _Branch(Struct):
-    type: Raw = Raw()
-
-
-class _Root(_Branch):
-    any_of: list[_Branch] = msgspec.field(name="anyOf", default=[])
-    one_of: list[_Branch] = msgspec.field(name="oneOf", default=[])
+_COMBINATORS: Final = ("anyOf", "oneOf", "allOf")
+_MAX_DEPTH: Final = 8
+# A reference that a move of the root would break.
+_FIXED_REFERENCE: Final = re.compile(rb'"\$ref"\s*:\s*"#(?!/(?:\$defs|definitions)/)')
 
 
 class _Wrapped(Struct, forbid_unknown_fields=True):
     value: Raw
 
 
-_ROOT: Final = msgspec.json.Decoder(_Root)
 _SCHEMA: Final = msgspec.json.Decoder(dict[str, Raw])
 _WRAPPED: Final = msgspec.json.Decoder(_Wrapped)
 
@@ -60,24 +57,36 @@ def takes_other_values(tool: Tool) -> bool:
 
 
 def _has_other_root(schema: bytes) -> bool:
-    if b'"#"' in schema:
-        # A reference to the root cannot be moved.
+    if _FIXED_REFERENCE.search(schema):
         return False
     try:
-        root = _ROOT.decode(schema)
-    except DECODE_ERRORS:
+        root = parse(Raw(schema))
+    except InvalidRequestError:
         # The backend reports what is invalid.
         return False
-    if root.type:
-        return not _is_object(root) and bytes(root.type) != b"null"
-    return not all(map(_is_object, (*root.any_of, *root.one_of)))
+    return _accepts_others(root, root)
 
 
 _has_other_root_cached = lru_cache(maxsize=512)(_has_other_root)
 
 
-def _is_object(branch: _Branch) -> bool:
-    return bytes(branch.type) in _OBJECT_TYPES
+def _accepts_others(schema: Json, root: Json, depth: int = 0) -> bool:
+    """Whether a schema accepts other values than objects, as far as its usual keywords show."""
+    if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+        return False
+    if schema.get("type") is not None:
+        return schema["type"] not in ("object", ["object"])
+    values = [*_as_list(schema.get("enum")), *([schema["const"]] if "const" in schema else ())]
+    if any(not isinstance(value, dict) for value in values):
+        return True
+    parts = [part for name in _COMBINATORS for part in _as_list(schema.get(name))]
+    if isinstance(reference := schema.get("$ref"), str):
+        parts.append(dict(find_definition(root, reference) or {}))
+    return any(_accepts_others(part, root, depth + 1) for part in parts)
+
+
+def _as_list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
 
 
 def wrap_parameters(tool: FunctionTool) -> FunctionTool:

@@ -18,9 +18,10 @@ from adapters.losses import Losses, Severity
 from adapters.wire.json_object import Json, parse
 
 _NAMED_SCHEMAS: Final = frozenset(("properties", "patternProperties", "$defs", "definitions"))
+_ADDITIONAL: Final = "additionalProperties"
 # Keywords with one schema, or a list of schemas, as their value.
 _INNER_SCHEMAS: Final = frozenset(
-    ("items", "anyOf", "oneOf", "allOf", "prefixItems", "not", "additionalProperties")
+    ("items", "anyOf", "oneOf", "allOf", "prefixItems", "not", _ADDITIONAL)
 )
 # Keywords that do not restrict the value: definitions do so only where they are referred to.
 _WITHOUT_EFFECT: Final = frozenset(
@@ -125,6 +126,8 @@ class _SchemaWriter:
 
         `moved` has the paths of keywords that the client did not send at this path.
         """
+        if isinstance(schema, bool):
+            return self._without_boolean(schema, path)
         if not isinstance(schema, dict):
             return schema
         self._size += 1
@@ -137,7 +140,7 @@ class _SchemaWriter:
         written: dict[str, Json] = {}
         for keyword, value in self._rewritten(schema, places).items():
             where = places.of(keyword)
-            if keyword not in self._accepted:
+            if keyword not in self._accepted or self._is_tuple(keyword, value):
                 severity: Severity = "adapted" if keyword in _WITHOUT_EFFECT else "hint"
                 self._report(where, _NOT_SUPPORTED, severity)
             elif keyword in _NAMED_SCHEMAS and isinstance(value, dict):
@@ -146,11 +149,23 @@ class _SchemaWriter:
             elif keyword in _INNER_SCHEMAS and isinstance(value, list):
                 parts = enumerate(value)
                 written[keyword] = [self.write(one, f"{where}[{i}]") for i, one in parts]
-            elif keyword in _INNER_SCHEMAS:
+            elif keyword in _INNER_SCHEMAS and (keyword, type(value)) != (_ADDITIONAL, bool):
                 written[keyword] = self.write(value, where)
             else:
                 written[keyword] = value
         return written
+
+    def _without_boolean(self, schema: bool, path: str) -> Json:  # noqa: FBT001 - a schema
+        """Return a schema that accepts all values, in place of one that is true or false."""
+        severity: Severity = "adapted" if schema else "hint"
+        reason = "the backend supports no schemas that are booleans; sent as {}"
+        self._report(path, reason, severity, rewritten=True)
+        return {}
+
+    def _is_tuple(self, keyword: str, value: Json) -> bool:
+        """Whether a keyword has one schema for each element, as `items` in old drafts."""
+        is_list = keyword == "items" and isinstance(value, list)
+        return is_list and "prefixItems" not in self._accepted
 
     def _report(
         self, path: str, reason: str, severity: Severity = "hint", *, rewritten: bool = False
@@ -173,6 +188,8 @@ class _SchemaWriter:
                 self._report(where, reason, severity, rewritten=True)
                 places.moved |= dict.fromkeys(change, where)
                 schema = rest | change
+        if "nullable" in self._accepted and _has_null_beside_strings(schema.get("enum")):
+            schema = self._without_null(schema, places.of("enum"))
         if isinstance(schema.get("type"), list) and "nullable" in self._accepted:
             schema = self._with_single_type(schema, places.of("type"))
         if _lacks_type(schema) and "type" in self._accepted:
@@ -180,6 +197,16 @@ class _SchemaWriter:
             self._report(places.of("enum"), reason, "adapted", rewritten=True)
             schema = {"type": "string", **schema}
         return schema
+
+    def _without_null(self, schema: Mapping[str, Json], where: str) -> Mapping[str, Json]:
+        """Return a schema with `nullable` instead of null in its `enum`."""
+        values = schema["enum"]
+        strings: list[Json] = (
+            [value for value in values if value is not None] if isinstance(values, list) else []
+        )
+        reason = "the backend supports only strings in enum; null is sent as nullable"
+        self._report(where, reason, "adapted", rewritten=True)
+        return {**schema, "enum": strings, "nullable": True}
 
     def _merged(self, schema: dict[str, Json], places: _Places) -> dict[str, Json]:
         """Return a schema with the keywords of `allOf` in it, if they do not conflict."""
@@ -201,7 +228,7 @@ class _SchemaWriter:
         """Return the definition that a schema refers to, with the other keywords of the schema."""
         reference = schema["$ref"]
         rest = {name: value for name, value in schema.items() if name != "$ref"}
-        found = _find_definition(self._root, reference) if isinstance(reference, str) else None
+        found = find_definition(self._root, reference) if isinstance(reference, str) else None
         if found is None or reference in self._resolving:
             self._report(places.of("$ref"), "the backend does not support such references")
             return self.write(rest if "type" in rest else {"type": "object", **rest}, places.path)
@@ -228,7 +255,7 @@ class _SchemaWriter:
         return {**rest, "anyOf": [{"type": kind} for kind in types], **nullable}
 
 
-def _find_definition(root: Json, reference: str) -> Mapping[str, Json] | None:
+def find_definition(root: Json, reference: str) -> Mapping[str, Json] | None:
     """Return the schema that a reference within the root names."""
     if not reference.startswith("#/"):
         return None
@@ -237,6 +264,13 @@ def _find_definition(root: Json, reference: str) -> Mapping[str, Json] | None:
         unescaped = name.replace("~1", "/").replace("~0", "~")
         found = found.get(unescaped) if isinstance(found, dict) else None
     return found if isinstance(found, dict) else None
+
+
+def _has_null_beside_strings(values: Json) -> bool:
+    """Whether an `enum` consists of strings and null."""
+    if not isinstance(values, list) or None not in values:
+        return False
+    return all(isinstance(value, str | None) for value in values) and values != [None]
 
 
 def _lacks_type(schema: Mapping[str, Json]) -> bool:

@@ -33,6 +33,13 @@ REWRITTEN: list[tuple[object, object]] = [
     ({"enum": ["a", "b"]}, {"type": "string", "enum": ["a", "b"]}),
     ({"enum": ["a", 1, None]}, None),
     ({"enum": []}, None),
+    ({"enum": ["a", None]}, {"type": "string", "enum": ["a"], "nullable": True}),
+    (
+        {"type": ["string", "null"], "enum": ["a", None]},
+        {"type": "string", "enum": ["a"], "nullable": True},
+    ),
+    ({"properties": {"a": True, "b": False}}, {"properties": {"a": {}, "b": {}}}),
+    ({"type": "array", "items": [{"type": "string"}]}, {"type": "array"}),
     ({"type": "number", "exclusiveMinimum": 1.5}, {"type": "number", "minimum": 1.5}),
     ({"exclusiveMaximum": 9, "maximum": 10}, {"maximum": 9}),
     ({"minimum": 0, "exclusiveMinimum": True}, {"minimum": 0}),
@@ -61,6 +68,11 @@ def test_keywords_are_rewritten_or_removed(schema: object, expected: object) -> 
     fitted, losses = fit(schema)
     assert fitted == (schema if expected is None else expected)
     assert bool(losses) == (expected is not None)
+
+
+def test_additional_properties_may_be_boolean() -> None:
+    schema = {"additionalProperties": False, "properties": {"a": {"additionalProperties": True}}}
+    assert fit(schema, (*GEMINI, "additionalProperties")) == (schema, {})
 
 
 def test_accepted_schema_keeps_its_bytes() -> None:
