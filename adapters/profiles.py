@@ -320,6 +320,8 @@ DASHSCOPE = replace(
     allowed_tools=False,
     # "enable_thinking must be set to false for non-streaming calls".
     streaming="only_while_thinking",
+    # "The tool_choice parameter does not support being set to required or object in thinking mode".
+    tool_choices_while_thinking=("auto", "none"),
     thinks_by_default=True,
     thinking_switch="enable_thinking",
     reasoning_efforts=(),
@@ -360,6 +362,22 @@ MODEL_RULES: Mapping[str, tuple[ModelRule, ...]] = {
             ModelRule(pattern, {"thinks_by_default": False, "reasoning_required": False})
             for pattern in ("*k2-0*", "*k2-instruct*", "*k2-turbo*")
         ),
+    ),
+    "dashscope": (
+        # Models without a thinking mode, and those in which it is off by default.
+        *(
+            ModelRule(pattern, {"thinks_by_default": False})
+            for pattern in (
+                "*-instruct*",
+                "*-coder*",
+                "qwen-flash*",
+                "qwen-max*",
+                "qwen-plus*",
+                "qwen-turbo*",
+                "qwen3-max*",
+            )
+        ),
+        ModelRule("*-thinking*", {"thinks_by_default": True}),
     ),
     "glm": (
         ModelRule("*glm-5.2*", {"reasoning_efforts": ("high", "max")}),

@@ -61,6 +61,14 @@ def _sent_fields(
     request: Request, capabilities: Capabilities, backend: Dialect
 ) -> Iterator[tuple[str, object]]:
     """Yield the extra fields that the backend receives from the client and the configuration."""
+    yield from _client_fields(request, capabilities, backend)
+    yield from capabilities.extra_body.items()
+
+
+def _client_fields(
+    request: Request, capabilities: Capabilities, backend: Dialect
+) -> Iterator[tuple[str, object]]:
+    """Yield the extra fields that switch thinking and that the backend receives from the client."""
     for extra in request.extras:
         if extra.name in _SWITCHED_OFF and _is_sent(extra, capabilities, backend):
             try:
@@ -68,7 +76,6 @@ def _sent_fields(
             except DECODE_ERRORS:
                 # The backend rejects the value.
                 continue
-    yield from capabilities.extra_body.items()
 
 
 def _is_sent(extra: ExtraField, capabilities: Capabilities, backend: Dialect) -> bool:
@@ -114,10 +121,21 @@ def _switch_off(
     given = next((extra for extra in request.extras if extra.name == name), None)
     if given is not None and _is_sent(given, capabilities, backend):
         value = _merged(value, given.value)
+    if _switches_on(request, capabilities, backend, name):
+        losses.dropped("effort", f"none contradicts the field {name}, which is sent")
+        return replace(request, effort=None)
     losses.changed("effort", f"none is sent in the field {name}", "adapted")
     switch = ExtraField(backend.family, name, Raw(msgspec.json.encode(value)), None)
     others = tuple(extra for extra in request.extras if extra is not given)
     return replace(request, effort=None, extras=(*others, switch))
+
+
+def _switches_on(
+    request: Request, capabilities: Capabilities, backend: Dialect, name: str
+) -> bool:
+    """Whether the client switches thinking on in a field."""
+    sent = dict(_client_fields(request, capabilities, backend))
+    return _read_switch(name, sent.get(name)) is True
 
 
 def _merged(value: object, given: Raw) -> object:

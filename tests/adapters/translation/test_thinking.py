@@ -105,8 +105,32 @@ def test_effort_none_switches_thinking_off(profile: str, field: str, value: obje
 
 def test_clients_own_switch_is_kept() -> None:
     given = {"enable_thinking": True, "lang": "fr"}
-    wire, _ = send("vllm", reasoning_effort="none", chat_template_kwargs=given)
+    wire, sent = send("vllm", reasoning_effort="none", chat_template_kwargs=given)
     assert wire["chat_template_kwargs"] == given
+    assert severities(sent, "reasoning_effort") == ["hint"]
+
+
+@pytest.mark.parametrize(
+    ("model", "thinks"),
+    [
+        ("qwen3.5-plus", True),
+        ("qwen3-235b-a22b", True),
+        ("qwen3-30b-a3b-thinking-2507", True),
+        ("qwen3-30b-a3b-instruct-2507", False),
+        ("qwen3-coder-plus", False),
+        ("qwen-plus-latest", False),
+        ("qwen3-max", False),
+    ],
+)
+def test_dashscope_forces_no_call_while_its_model_thinks(
+    model: str,
+    thinks: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    wire, _ = send("dashscope", model=model, tool_choice="required")
+    assert wire["tool_choice"] == ("auto" if thinks else "required")
+    assert (wire.get("stream") is True) == thinks
+    wire, _ = send("dashscope", model=model, tool_choice="required", enable_thinking=not thinks)
+    assert wire["tool_choice"] == ("required" if thinks else "auto")
 
 
 @pytest.mark.parametrize(
@@ -209,5 +233,6 @@ def test_stream_of_a_thinking_model_is_a_whole_reply_for_the_client(client: str)
     if client == "chat":
         [call] = reply["choices"][0]["message"]["tool_calls"]
         assert (call["id"], call["function"]["name"]) == ("call_123456789", "f")
+        assert reply["choices"][0]["message"]["reasoning_content"] == "Hm"
     else:
         assert [item["type"] for item in reply["output"]] == ["reasoning", "function_call"]
