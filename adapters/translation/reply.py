@@ -150,7 +150,7 @@ class ReplyTranslator:
             options.reply_options,
             options.response_overrides,
             call_ids=plan.call_ids,
-            keeps_reasoning_field=options.client is options.backend and options.transforms_replies,
+            keeps_reasoning_field=options.client is options.backend,
         )
         request = plan.request
         if plan.backend_tools is not plan.request.tools and not options.passes_requests:
