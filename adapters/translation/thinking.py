@@ -130,9 +130,7 @@ def _switch_off(
     return replace(request, effort=None, extras=(*others, switch))
 
 
-def _switches_on(
-    request: Request, capabilities: Capabilities, backend: Dialect, name: str
-) -> bool:
+def _switches_on(request: Request, capabilities: Capabilities, backend: Dialect, name: str) -> bool:
     """Whether the client switches thinking on in a field."""
     sent = dict(_client_fields(request, capabilities, backend))
     return _read_switch(name, sent.get(name)) is True
