@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 import rich_click as click
@@ -24,13 +24,18 @@ PATH is a file or a folder with Python sources or notebooks. JavaScript and Type
 but not rewritten. Each finding is printed as FILE:LINE:COLUMN RULE MESSAGE, followed by a summary.
 
 Without --write, nothing is changed; the exit code is 0 if nothing legacy was found, else 1. With
---write it is 0 if everything was rewritten, and 3 if something needs a decision, which a comment
-that begins with "# dragoman:" explains. It is 2 if a source cannot be read.
+--write it is 0 if everything was rewritten, and 3 if something is left. A program is rewritten
+completely or not at all; where a person must decide, a comment that begins with "# dragoman:"
+explains why. The exit code is 2 if a source cannot be read.
+
+--only and --except select rules. Rules of a family depend on each other, so a program is only
+rewritten if all rules of the family that found something in it are selected.
 
 \b
 Examples:
   dragoman migrate code src
   dragoman migrate code --write src
+  dragoman migrate code --write --to responses src
   dragoman migrate code --check --format sarif src
   dragoman migrate code --explain read-function-call
 """
@@ -50,16 +55,22 @@ class CodeOptions(Struct, frozen=True):
     check: bool
     force: bool
     javascript: bool
+    to: Literal["chat", "responses"]
     format: str
     only: tuple[str, ...]
     leave: tuple[str, ...]
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The selected rules."""
+        return frozenset(self.only or RULES) - frozenset(self.leave)
 
 
 def _explain(context: click.Context, _parameter: click.Parameter, rule: str | None) -> None:
     """Print the explanation of a rule and exit."""
     if rule is not None:
         found = RULES[rule]
-        click.echo(f"{rule}: {found.summary}\n\n{found.explanation}")
+        click.echo(f"{rule}: {found.summary}\n\n{found.explanation}\n\nFamily: {found.family}")
         context.exit()
 
 
@@ -72,8 +83,14 @@ _rule = click.Choice(list(RULES))
 @option("--check", is_flag=True, help="Change nothing; for continuous integration.")
 @option("--force", is_flag=True, help="Rewrite files with changes that are not committed.")
 @option("--javascript", is_flag=True, help="Let JavaScript and TypeScript count for the exit code.")
+@option(
+    "--to",
+    type=click.Choice(["chat", "responses"]),
+    default="chat",
+    help="Rewrite to Chat Completions with tools, or to the Responses API.",
+)
 @option("--format", type=click.Choice(list(REPORTS)), default="text", help="Form of the report.")
-@option("--only", type=_rule, multiple=True, metavar="RULE", help="Report only this rule.")
+@option("--only", type=_rule, multiple=True, metavar="RULE", help="Apply only this rule.")
 @option("--except", "leave", type=_rule, multiple=True, metavar="RULE", help="Skip this rule.")
 @option(
     "--explain",
@@ -87,13 +104,13 @@ _rule = click.Choice(list(RULES))
 def code_command(**given: object) -> None:
     """Migrate sources."""
     options = msgspec.convert(given, CodeOptions)
-    if options.write and (options.check or options.only or options.leave):
-        raise click.UsageError("--write rewrites all of a program; use it alone.")
+    if options.write and options.check:
+        raise click.UsageError("--check changes nothing; use it without --write.")
     with exit_on_error(_ERROR):
         paths = list(find_sources(options.paths))
         with _progress(len(paths)) as advance:
-            results = migrate_files(paths, advance)
-        files = [_selected(result, options) for result in results.files]
+            results = migrate_files(paths, advance, options.to, options.rules)
+        files = [_selected(result, options.rules) for result in results.files]
         files = [file for file in files if file.findings]
         if options.write:
             _write(files, force=options.force)
@@ -102,13 +119,9 @@ def code_command(**given: object) -> None:
     raise SystemExit(_exit_code(results, files, options))
 
 
-def _selected(result: FileResult, options: CodeOptions) -> FileResult:
+def _selected(result: FileResult, rules: frozenset[str]) -> FileResult:
     """Return a result with the findings of the selected rules."""
-    findings = tuple(
-        one
-        for one in result.findings
-        if (not options.only or one.rule in options.only) and one.rule not in options.leave
-    )
+    findings = tuple(one for one in result.findings if one.rule in rules)
     return msgspec.structs.replace(result, findings=findings)
 
 
@@ -140,10 +153,10 @@ def _exit_code(results: Results, files: Sequence[FileResult], options: CodeOptio
 
 
 @contextmanager
-def _progress(count: int) -> Generator[Callable[[], None]]:
+def _progress(count: int) -> Generator[Callable[[int], None]]:
     """Show a progress bar on a terminal if there are many files."""
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=count <= _MANY_FILES) as bar:
         task = bar.add_task("", total=count)
-        yield lambda: bar.advance(task)
+        yield lambda count: bar.advance(task, count)

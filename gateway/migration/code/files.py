@@ -26,13 +26,12 @@ class SourceFile(Struct, frozen=True):
     path: Path
     text: str
     encoding: str
-    newline: str
 
     def write(self, text: str) -> None:
         """Replace the content of the file; it is never half-written."""
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            temporary.write_bytes(text.replace("\n", self.newline).encode(self.encoding))
+            temporary.write_bytes(text.encode(self.encoding))
             temporary.chmod(self.path.stat().st_mode)
             temporary.replace(self.path)
         finally:
@@ -45,9 +44,7 @@ def read_source(path: Path) -> SourceFile:
     encoding = "utf-8"
     if path.suffix in PYTHON_SUFFIXES:
         encoding, _ = tokenize.detect_encoding(BytesIO(data).readline)
-    text = data.decode(encoding)
-    newline = "\r\n" if "\r\n" in text else "\n"
-    return SourceFile(path, text.replace("\r\n", "\n"), encoding, newline)
+    return SourceFile(path, data.decode(encoding), encoding)
 
 
 def find_sources(paths: Iterable[Path]) -> Iterator[Path]:

@@ -17,10 +17,7 @@ class Finding(Struct, frozen=True, order=True):
 
 
 class SourceResult(Struct, frozen=True):
-    """The findings in one source, and its two possible changes."""
+    """The findings in one source, and its text with all changes and comments."""
 
     findings: tuple[Finding, ...]
-    # The source without legacy code; None if a person must decide.
-    rewritten: str | None
-    # The source with comments where a person must decide; else the source as it is.
-    commented: str
+    text: str

@@ -1,17 +1,26 @@
 """The rules of the migration of code, with what `--explain` prints."""
 
+from typing import Final, Literal
+
 from msgspec import Struct
+
+# The rules of a family depend on each other: a program is rewritten by all of them or by none.
+Family = Literal["sdk", "functions", "langchain", "llamaindex"]
+# In the order in which their changes are applied.
+FAMILIES: Final[tuple[Family, ...]] = ("sdk", "functions", "langchain", "llamaindex")
 
 
 class Rule(Struct, frozen=True):
     """What one rule finds, what it becomes, and why that is safe."""
 
+    family: Family
     summary: str
     explanation: str
 
 
 RULES: dict[str, Rule] = {
     "request-functions": Rule(
+        "functions",
         "A request sends `functions`.",
         """\
     functions=[weather]    ->    tools=[{"type": "function", "function": weather}],
@@ -21,6 +30,7 @@ Each function becomes a tool with the same schema. A legacy reply has at most on
 at a time is requested: the program receives what it received before.""",
     ),
     "request-function-call": Rule(
+        "functions",
         "A request sends `function_call`.",
         """\
     function_call="auto"               ->    tool_choice="auto"
@@ -30,6 +40,7 @@ at a time is requested: the program receives what it received before.""",
 The values have the same meaning.""",
     ),
     "read-function-call": Rule(
+        "functions",
         "The program reads `function_call` of a reply.",
         """\
     if message.function_call:              ->    if message.tool_calls:
@@ -41,6 +52,7 @@ tool call, as the result needs its id. A person must decide if a call is used in
 be followed, for example if it is stored in an object.""",
     ),
     "finish-reason": Rule(
+        "functions",
         'The program compares `finish_reason` with "function_call".',
         """\
     finish_reason == "function_call"    ->    finish_reason == "tool_calls"
@@ -48,6 +60,7 @@ be followed, for example if it is stored in an object.""",
 Servers report the same situation with this reason.""",
     ),
     "function-message": Rule(
+        "functions",
         'A message has the role "function".',
         """\
     {"role": "function", "name": call.name, "content": result}
@@ -57,6 +70,7 @@ The id is that of the call which was read last in the same function. A person mu
 was read there: the id has to be passed to it.""",
     ),
     "assistant-function-call": Rule(
+        "functions",
         "A message of the assistant has `function_call`.",
         """\
     {"role": "assistant", "function_call": {"name": name, "arguments": arguments}}

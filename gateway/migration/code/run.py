@@ -1,7 +1,7 @@
 """The migration of many sources."""
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 import libcst as cst
@@ -11,14 +11,16 @@ from adapters import DragomanError
 from gateway.migration.code.files import (
     JAVASCRIPT_SUFFIXES,
     NOTEBOOK_SUFFIX,
-    PYTHON_SUFFIXES,
     SourceFile,
     read_source,
 )
-from gateway.migration.code.findings import Finding, SourceResult
+from gateway.migration.code.findings import Finding
+from gateway.migration.code.groups import find_groups, is_legacy
 from gateway.migration.code.javascript import find_in_javascript
-from gateway.migration.code.notebooks import migrate_notebook
-from gateway.migration.code.python.migrate import migrate_python
+from gateway.migration.code.notebooks import Notebook
+from gateway.migration.code.python.migrate import migrate_modules
+from gateway.migration.code.rules import RULES
+from gateway.migration.code.stack import with_deep_stack
 
 
 class FileResult(Struct, frozen=True):
@@ -50,75 +52,88 @@ class Results(Struct):
     errors: list[FileError] = []
 
 
-def migrate_files(paths: Sequence[Path], progress: Callable[[], None]) -> Results:
+class _Source(Struct, frozen=True):
+    """A Python source, also the code cells of a notebook."""
+
+    file: SourceFile
+    code: str
+    notebook: Notebook | None = None
+
+    def written(self, code: str) -> str:
+        """Return the text of the file with other code."""
+        if code == self.code:
+            return self.file.text
+        return code if self.notebook is None else self.notebook.with_code(code)
+
+    def placed(self, finding: Finding) -> Finding:
+        """Return a finding with its place in the file."""
+        return finding if self.notebook is None else self.notebook.placed(finding)
+
+
+def migrate_files(
+    paths: Sequence[Path],
+    progress: Callable[[int], None],
+    to: str = "chat",
+    rules: Collection[str] = RULES,
+) -> Results:
     """Migrate sources; those that import each other are rewritten together or not at all."""
     results = Results()
-    python: list[tuple[SourceFile, SourceResult]] = []
+    sources: dict[Path, _Source] = {}
     for path in paths:
-        progress()
-        try:
+        with _Errors(results, path):
             file = read_source(path)
             if path.suffix in JAVASCRIPT_SUFFIXES:
                 findings = find_in_javascript(file.text)
                 results.files.append(FileResult(file, findings, file.text, is_javascript=True))
             else:
-                python.append((file, _migrate(file)))
-        except (SyntaxError, UnicodeDecodeError, cst.ParserSyntaxError, DragomanError) as error:
-            results.errors.append(FileError(path, _describe(error)))
-    results.files += _decide(python)
+                sources[path] = _source(file)
+        if path not in sources or not is_legacy(sources[path].code):
+            progress(1)
+    for group in find_groups({path: source.code for path, source in sources.items()}):
+        members = [sources[path] for path in group]
+        with_deep_stack(partial(_migrate, results, members, to, rules))
+        progress(sum(is_legacy(sources[path].code) for path in group))
     results.files.sort(key=lambda result: result.file.path)
+    results.errors.sort(key=lambda error: error.path)
     return results
 
 
-def _migrate(file: SourceFile) -> SourceResult:
+def _source(file: SourceFile) -> _Source:
     if file.path.suffix == NOTEBOOK_SUFFIX:
-        return migrate_notebook(file.text, migrate_python)
-    return migrate_python(file.text)
+        notebook = Notebook(file.text)
+        return _Source(file, notebook.code, notebook)
+    return _Source(file, file.text)
 
 
-def _describe(error: Exception) -> str:
-    if isinstance(error, cst.ParserSyntaxError):
-        return f"line {error.editor_line}: the source cannot be parsed: {error.message}"
-    return f"the source cannot be read: {error}"
+def _migrate(results: Results, sources: Sequence[_Source], to: str, rules: Collection[str]) -> None:
+    modules: dict[Path, cst.Module] = {}
+    known = {source.file.path: source for source in sources}
+    for source in sources:
+        with _Errors(results, source.file.path):
+            modules[source.file.path] = cst.parse_module(source.code)
+    # An error here is not one of a single file.
+    for path, result in migrate_modules(modules, to, rules).items():
+        source = known[path]
+        findings = tuple(sorted(map(source.placed, result.findings)))
+        results.files.append(FileResult(source.file, findings, source.written(result.text)))
 
 
-def _decide(python: Iterable[tuple[SourceFile, SourceResult]]) -> Iterable[FileResult]:
-    """Yield the results of Python sources; a group with an open question is not rewritten."""
-    legacy = [one for one in python if one[1].findings]
-    groups = _groups([file for file, _ in legacy])
-    is_open = {id(groups[file.path]) for file, result in legacy if result.rewritten is None}
-    for file, result in legacy:
-        rewrites = id(groups[file.path]) not in is_open
-        text = result.rewritten if rewrites and result.rewritten is not None else result.commented
-        findings = result.findings
-        if not rewrites and result.rewritten is not None:
-            reason = "a file that imports this one, or is imported by it, needs a decision first"
-            findings = tuple(
-                Finding(one.line, one.column, one.rule, one.message, reason) for one in findings
-            )
-        yield FileResult(file, findings, text)
+class _Errors:
+    """Adds errors of one file to the results."""
 
+    def __init__(self, results: Results, path: Path) -> None:
+        self._results = results
+        self._path = path
 
-_IMPORT = re.compile(
-    r"^\s*(?:from\s+([\w.]+)\s+import\s+([\w, ]+)|import\s+([\w., ]+))", re.MULTILINE
-)
+    def __enter__(self) -> None:
+        pass
 
-
-def _groups(files: Sequence[SourceFile]) -> dict[Path, list[Path]]:
-    """Return the group of each file: those files that import each other, also by others."""
-    groups = {file.path: [file.path] for file in files}
-    modules = {file.path.stem: file.path for file in files if file.path.suffix in PYTHON_SUFFIXES}
-    for file in files:
-        for name in _imported(file.text):
-            other = modules.get(name)
-            if other is None or groups[other] is groups[file.path]:
-                continue
-            groups[file.path] += groups[other]
-            for path in groups[other]:
-                groups[path] = groups[file.path]
-    return groups
-
-
-def _imported(text: str) -> set[str]:
-    words = (word for match in _IMPORT.findall(text) for part in match for word in part.split(","))
-    return {name for word in words for name in word.strip().split(" as ")[0].split(".")}
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, cst.ParserSyntaxError):
+            message = f"line {error.editor_line}: the source cannot be parsed: {error.message}"
+        elif isinstance(error, SyntaxError | UnicodeDecodeError | DragomanError | OSError):
+            message = f"the source cannot be read: {error}"
+        else:
+            return False
+        self._results.errors.append(FileError(self._path, message))
+        return True

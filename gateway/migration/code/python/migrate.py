@@ -1,38 +1,53 @@
-"""The migration of one Python source."""
+"""The migration of the Python sources of a program."""
 
-import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import libcst as cst
 
 from gateway.migration.code.findings import SourceResult
-from gateway.migration.code.python.edits import Edits
+from gateway.migration.code.python.call_ids import CallIds
+from gateway.migration.code.python.context import Context
 from gateway.migration.code.python.history import HistoryMigration
+from gateway.migration.code.python.program import Program
 from gateway.migration.code.python.replies import ReplyMigration
 from gateway.migration.code.python.report import Report
 from gateway.migration.code.python.requests import RequestMigration
-from gateway.migration.code.python.source import Source
-
-# A source without any of these words has nothing to migrate.
-_WORDS = re.compile(r"function|ChatCompletion|openai\.error")
+from gateway.migration.code.python.target import TARGETS
+from gateway.migration.code.rules import RULES
 
 
-def migrate_python(text: str) -> SourceResult:
-    """Find the legacy code in a source, and rewrite it if all of it can be rewritten.
+def migrate_python(code: str, to: str = "chat") -> SourceResult:
+    """Migrate a program of one module; raises `libcst.ParserSyntaxError`."""
+    path = Path("main.py")
+    return migrate_modules({path: cst.parse_module(code)}, to)[path]
 
-    Nothing is rewritten otherwise, because a program that sends tools and returns the results of
-    functions does not work. Raises `libcst.ParserSyntaxError`.
+
+def migrate_modules(
+    modules: Mapping[Path, cst.Module], to: str = "chat", rules: Collection[str] = RULES
+) -> dict[Path, SourceResult]:
+    """Find the legacy code in the modules of a program, and rewrite it.
+
+    Rules that depend on each other are applied in all modules or in none, because a program that
+    sends tools and returns the results of functions does not work.
     """
-    if not _WORDS.search(text):
-        return SourceResult((), text, text)
-    source = Source(text)
-    report = Report(source)
-    replies = ReplyMigration(source, report)
-    replies.migrate()
-    HistoryMigration(source, report, replies).migrate()
-    RequestMigration(source, report).migrate()
-    findings = tuple(sorted(set(report.findings)))
-    if not report.open:
-        rewritten = report.edits.apply(source.module).code if findings else text
-        return SourceResult(findings, rewritten, text)
-    comments = Edits()
-    for statement, reason in report.open:
-        comments.add_comment(statement, reason)
-    return SourceResult(findings, None, comments.apply(source.module).code)
+    program = Program(modules)
+    context = Context(program, TARGETS[to])
+    requests = RequestMigration(context)
+    ReplyMigration(context).migrate()
+    HistoryMigration(context, CallIds(context)).migrate()
+    requests.migrate()
+    return _results(context.report, program, rules)
+
+
+def _results(report: Report, program: Program, rules: Collection[str]) -> dict[Path, SourceResult]:
+    report.decide(rules)
+    edits = report.prepare(rules)
+    results: dict[Path, SourceResult] = {}
+    for path, module in program.modules.items():
+        found = [one for one in report.findings.get(module, []) if one.rule in rules]
+        findings = tuple(sorted({report.with_reason(one) for one in found}))
+        is_changed = edits.has_changes(module, program.top)
+        text = edits.apply(module, program.top) if is_changed else module.code
+        results[path] = SourceResult(findings, text)
+    return results

@@ -1,258 +1,329 @@
 """Reads of `function_call` in replies, and of `finish_reason`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import libcst as cst
 
 from gateway.migration.code.python import syntax
-from gateway.migration.code.python.calls import (
-    FIELD,
-    CallVariable,
-    Read,
-    find_reads,
-    is_condition,
-    is_guarded,
-    member,
-    none_comparison,
-)
-from gateway.migration.code.python.report import Report
-from gateway.migration.code.python.source import Source
-from gateway.migration.code.python.syntax import expression
+from gateway.migration.code.python.context import Context
+from gateway.migration.code.python.syntax import as_expression, expression
+from gateway.migration.code.python.uses import message_of
+from gateway.migration.code.python.values import CALL, FIELD, Value
 
 READ = "read-function-call"
 FINISH_REASON = "finish-reason"
 
 _MESSAGE = "reads function_call of a reply"
-_FIRST_CALL = {
-    "attribute": "{message}.tool_calls[0]",
-    "getattr": "{message}.tool_calls[0]",
-    "subscript": '{message}["tool_calls"][0]',
-    "get": '{message}["tool_calls"][0]',
-}
-_ANY_CALL = {
-    "attribute": "({message}.tool_calls or [None])[0]",
-    "getattr": '(getattr({message}, "tool_calls", None) or [None])[0]',
-    "subscript": '{message}["tool_calls"][0]',
-    "get": '({message}.get("tool_calls") or [None])[0]',
-}
-_HAS_CALLS = {
-    "attribute": "{message}.tool_calls",
-    "getattr": 'getattr({message}, "tool_calls", None)',
-    "subscript": '{message}["tool_calls"]',
-    "get": '{message}.get("tool_calls")',
-}
+_REASON_MESSAGE = 'compares finish_reason with "function_call"'
+_ASSIGNED = "the call of a message is changed here; change its tool_calls"
+
+Convert = Callable[[cst.BaseExpression], cst.BaseExpression]
 
 
 class ReplyMigration:
     """Rewrites what a program reads of its replies."""
 
-    def __init__(self, source: Source, report: Report) -> None:
-        self._source = source
-        self._report = report
-        self.reads = list(find_reads(source))
-        self.variables: list[CallVariable] = []
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._program = context.program
+        self._report = context.report
+        self._target = context.target
 
     def migrate(self) -> None:
         """Rewrite all reads, and the uses of the variables that keep a call."""
-        for read in self.reads:
-            self._migrate_read(read)
-        done = 0
-        while done < len(self.variables):
-            # Passing a variable to a function adds a further one.
-            self._migrate_variable(self.variables[done])
-            done += 1
-        for comparison in self._source.of_type(cst.Comparison):
-            self._migrate_comparison(comparison)
-        for call in self._source.of_type(cst.Call):
-            self._migrate_hasattr(call)
-
-    # The call of a message
-
-    def _migrate_read(self, read: Read) -> None:
-        source, report, node = self._source, self._report, read.node
-        comparison = none_comparison(source, node)
-        if comparison is not None:
-            is_equal = isinstance(comparison.comparisons[0].operator, cst.Is | cst.Equal)
-            template = ("not " if is_equal else "") + _HAS_CALLS[read.style]
-            report.rewrite(comparison, READ, _MESSAGE, _template(template, read))
-        elif is_condition(source, node):
-            report.rewrite(node, READ, _MESSAGE, _template(_HAS_CALLS[read.style], read))
-        elif _is_history_value(source, node):
-            # `messages.append({..., "function_call": message.function_call})`
-            report.find(node, READ, _MESSAGE)
-        elif member(source, node) is not None:
-            report.rewrite(node, READ, _MESSAGE, _template(_FIRST_CALL[read.style], read))
-            self._migrate_member(node, is_dict=read.is_dict)
-        elif self._keep(node, is_dict=read.is_dict):
-            templates = _FIRST_CALL if is_guarded(source, read) else _ANY_CALL
-            report.rewrite(node, READ, _MESSAGE, _template(templates[read.style], read))
-        else:
-            reason = "the call is used in a way that cannot be followed; read tool_calls here"
-            report.leave(node, READ, _MESSAGE, reason)
-
-    def _migrate_member(self, node: cst.CSTNode, *, is_dict: bool) -> None:
-        """Read the name or the arguments from the function in a tool call."""
-        found = member(self._source, node)
-        if found is None:
-            return
-        template = '{call}["function"]' if is_dict else "{call}.function"
-        self._report.edits.replace(node, lambda call: expression(template, call=_expression(call)))
-
-    def _keep(self, node: cst.CSTNode, *, is_dict: bool) -> bool:
-        """Follow a call to the variable or parameter that keeps it; return whether that works."""
-        source, parent = self._source, self._source.parent(node)
-        scope = source.scope(node)
-        match parent:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
-                return self._add(CallVariable(scope, name, is_dict))
-            case cst.NamedExpr(target=cst.Name(value=name)):
-                return self._add(CallVariable(scope, name, is_dict))
-            case cst.Arg():
-                return self._pass(parent, is_dict=is_dict)
-            case _:
-                return False
-
-    def _add(self, variable: CallVariable) -> bool:
-        known = {(id(one.scope), one.name): one for one in self.variables}
-        former = known.get((id(variable.scope), variable.name))
-        if former is None:
-            self.variables.append(variable)
-        return former is None or former.is_dict == variable.is_dict
-
-    def _pass(self, argument: cst.Arg, *, is_dict: bool) -> bool:
-        """Follow a call to the parameter of a function of this module."""
-        call = self._source.parent(argument)
-        if not isinstance(call, cst.Call):
-            return False
-        function = self._callee(call)
-        if function is None:
-            return False
-        name = _parameter(call, argument, function)
-        return name is not None and self._add(CallVariable(function, name, is_dict))
-
-    def _callee(self, call: cst.Call) -> cst.FunctionDef | None:
-        match call.func:
-            case cst.Name(value=name):
-                return self._source.functions.get(name)
-            case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=name)):
-                return self._source.functions.get(name)
-            case _:
-                return None
-
-    # Variables
-
-    def _migrate_variable(self, variable: CallVariable) -> None:
-        source, report = self._source, self._report
-        for use in source.names(variable.scope, variable.name):
-            if self._is_assigned(use) or _is_harmless(source, use):
+        for node in self._program.expressions():
+            value = self._context.values.of(node)
+            if value is None or value.kind not in (CALL, "function") or self._is_part(node):
                 continue
-            if member(source, use) is not None:
-                self._migrate_member(use, is_dict=variable.is_dict)
-            elif not self._keep(use, is_dict=variable.is_dict):
-                reason = f"{variable.name} would be a tool call; this use of it cannot be followed"
-                report.leave(use, READ, _MESSAGE, reason)
+            if self._context.is_read(node):
+                self._migrate_read(node, value)
+            elif value.kind == CALL:
+                self._migrate_kept(node, value)
+        for comparison in self._program.of_type(cst.Comparison):
+            self._migrate_comparison(comparison)
+        for call in self._program.of_type(cst.Call):
+            self._migrate_hasattr(call)
+        for match in self._program.of_type(cst.Match):
+            self._migrate_match(match)
 
-    def _is_assigned(self, use: cst.Name) -> bool:
-        parent = self._source.parent(use)
-        match parent:
-            case cst.AssignTarget():
-                return True
-            case cst.NamedExpr(target=target) | cst.AnnAssign(target=target):
-                return target is use
-            case _:
-                return False
+    def _is_part(self, node: cst.CSTNode) -> bool:
+        """Whether a node is bound here, or only wraps another one with the same value."""
+        if isinstance(node, cst.Call) and message_of(node) is None:
+            return True
+        if isinstance(node, cst.Name) and self._program.is_label(node):
+            return True
+        return self._program.is_target(node) or isinstance(
+            self._program.parent(node), cst.Param | cst.Annotation
+        )
+
+    # Reads of a message
+
+    def _migrate_read(self, node: cst.BaseExpression, value: Value) -> None:
+        parent = self._program.parent(node)
+        if isinstance(parent, cst.AssignTarget | cst.Del):
+            if self._is_harmless_change(node, parent):
+                return
+            self._report.leave(node, READ, _MESSAGE, _ASSIGNED)
+            return
+        loop_variable = self._context.loops.variable(node)
+        if loop_variable is not None:
+            self._migrate_in_loop(node, value, loop_variable)
+            return
+        target = self._target
+        use = self._context.uses.of(node)
+        if value.kind == "function":
+            use = "default" if use not in ("condition", "none", "message") else use
+        match use:
+            case "condition":
+                self._rewrite(node, target.has_calls)
+            case "none":
+                self._migrate_none(node, target.has_calls)
+            case "member":
+                self._rewrite(node, self._function(node, value, target.first_call))
+            case "kept":
+                is_guarded = self._context.uses.is_guarded(node, node)
+                self._rewrite(node, target.first_call if is_guarded else target.any_call)
+            case "default":
+                self._rewrite(node, self._function_or_none(node, value))
+            case "message":
+                self._report.find(node, READ, _MESSAGE)
+            case "other":
+                if self._context.uses.is_guarded(node, node):
+                    self._rewrite(node, self._function(node, value, target.first_call))
+                else:
+                    self._rewrite(node, self._function_or_none(node, value))
+
+    def _is_harmless_change(self, node: cst.BaseExpression, parent: cst.CSTNode) -> bool:
+        """Whether an assignment is a request or a message of the history, migrated there."""
+        if not isinstance(parent, cst.AssignTarget) or not isinstance(node, cst.Subscript):
+            return False
+        return isinstance(node.value, cst.Name | cst.Attribute)
+
+    def _migrate_in_loop(self, node: cst.BaseExpression, value: Value, variable: str) -> None:
+        use = self._context.uses.of(node)
+        if use == "message":
+            self._report.find(node, READ, _MESSAGE)
+            return
+
+        def of_variable(_: cst.BaseExpression) -> cst.BaseExpression:
+            return cst.Name(variable)
+
+        is_function = use in ("member", "other")
+        self._rewrite(
+            node, self._function(node, value, of_variable) if is_function else of_variable
+        )
+
+    def _migrate_none(self, node: cst.BaseExpression, convert: Convert) -> None:
+        comparison = self._context.uses.none_comparison(node)
+        assert comparison is not None  # noqa: S101 - the use is one with None
+        is_equal = isinstance(comparison.comparisons[0].operator, cst.Is | cst.Equal)
+
+        def edit(changed: cst.CSTNode) -> cst.CSTNode:
+            assert isinstance(changed, cst.Comparison)  # noqa: S101 - an edit of a comparison
+            calls = convert(changed.left)
+            negated = expression("not {calls}", calls=calls) if is_equal else calls
+            return syntax.with_parentheses_of(changed, negated)
+
+        self._report.find(node, READ, _MESSAGE)
+        self._report.edits(READ).replace(comparison, edit)
+
+    def _rewrite(self, node: cst.BaseExpression, convert: Convert) -> None:
+        self._report.rewrite(node, READ, _MESSAGE, lambda one: convert(as_expression(one)))
+
+    def _function(self, node: cst.BaseExpression, value: Value, convert: Convert) -> Convert:
+        """Return a conversion to the function in a call."""
+        if not self._target.has_function_field:
+            return convert
+        return lambda read: self.function_of(node, convert(read), value)
+
+    def function_of(
+        self, node: cst.CSTNode, call: cst.BaseExpression, value: Value
+    ) -> cst.BaseExpression:
+        """Return the function in a call."""
+        if not self._target.has_function_field:
+            return call
+        is_dict = self._context.is_dict(value, node)
+        return expression('{call}["function"]' if is_dict else "{call}.function", call=call)
+
+    def _function_or_none(self, node: cst.BaseExpression, value: Value) -> Convert:
+        """Return a conversion to the function of a call, or to an empty value."""
+
+        def convert(read: cst.BaseExpression) -> cst.BaseExpression:
+            default = _default(read)
+            call = self._target.any_call(_without_default(read))
+            if not self._target.has_function_field:
+                return expression("{call} or {default}", call=call, default=default)
+            found = self._target.has_calls(_without_default(read))
+            first = self.function_of(node, self._target.first_call(read), value)
+            return expression(
+                "({first} if {found} else {default})", first=first, found=found, default=default
+            )
+
+        return convert
+
+    # Variables, attributes and parameters that keep a call
+
+    def _migrate_kept(self, node: cst.BaseExpression, value: Value) -> None:
+        use = self._context.uses.of(node)
+        if not self._target.has_function_field:
+            return
+        if use == "member":
+            edit = self._with_function(node, value)
+        elif use == "other" and not self._is_type(node):
+            edit = self._with_function(node, value)
+            if not self._context.uses.is_guarded(node, node):
+                edit = self._with_function_or_none(node, value)
+        else:
+            return
+        self._report.edits(READ).replace(node, edit)
+
+    def _is_type(self, node: cst.CSTNode) -> bool:
+        return isinstance(self._program.parent(node), cst.Annotation | cst.Param)
+
+    def _with_function(
+        self, node: cst.BaseExpression, value: Value
+    ) -> Callable[[cst.CSTNode], cst.CSTNode]:
+        return lambda call: self.function_of(node, as_expression(call), value)
+
+    def _with_function_or_none(
+        self, node: cst.BaseExpression, value: Value
+    ) -> Callable[[cst.CSTNode], cst.CSTNode]:
+        def edit(call: cst.CSTNode) -> cst.CSTNode:
+            one = as_expression(call)
+            function = self.function_of(node, one, value)
+            return expression("({function} if {call} else None)", function=function, call=one)
+
+        return edit
 
     # Conditions
 
     def _migrate_comparison(self, comparison: cst.Comparison) -> None:
-        if len(comparison.comparisons) != 1:
-            return
-        [target] = comparison.comparisons
-        for side, other in (
-            (comparison.left, target.comparator),
-            (target.comparator, comparison.left),
-        ):
-            if syntax.string(side) != FIELD:
-                continue
-            if isinstance(target.operator, cst.In | cst.NotIn) and side is comparison.left:
-                self._migrate_membership(side, other)
-            elif _reads_finish_reason(other):
-                message = 'compares finish_reason with "function_call"'
-                self._report.rewrite(
-                    side, FINISH_REASON, message, lambda node: syntax.with_text(node, "tool_calls")
-                )
+        for target, left in _pairs(comparison):
+            for side, other in ((left, target.comparator), (target.comparator, left)):
+                if syntax.string(side) == FIELD:
+                    self._migrate_string(comparison, side, other, target.operator)
+                else:
+                    self._migrate_group(side, other)
 
-    def _migrate_membership(self, side: cst.BaseExpression, message: cst.BaseExpression) -> None:
+    def _migrate_string(
+        self,
+        comparison: cst.Comparison,
+        side: cst.BaseExpression,
+        other: cst.BaseExpression,
+        operator: cst.BaseCompOp,
+    ) -> None:
+        if isinstance(operator, cst.In | cst.NotIn) and side is comparison.left:
+            if self._context.is_message(other):
+                self._migrate_membership(comparison, other)
+        elif self._context.is_reason(other):
+            self._migrate_reason(side)
+
+    def _migrate_reason(self, side: cst.BaseExpression) -> None:
+        self._report.rewrite(
+            side, FINISH_REASON, _REASON_MESSAGE, lambda one: syntax.with_text(one, "tool_calls")
+        )
+
+    def _migrate_group(self, side: cst.BaseExpression, other: cst.BaseExpression) -> None:
+        """Rewrite `finish_reason in ("stop", "function_call")`."""
+        if isinstance(side, cst.Tuple | cst.List | cst.Set) and self._context.is_reason(other):
+            for element in side.elements:
+                if syntax.string(element.value) == FIELD:
+                    self._migrate_reason(element.value)
+
+    def _migrate_membership(self, comparison: cst.Comparison, message: cst.BaseExpression) -> None:
         """Rewrite `"function_call" in message`."""
-        if syntax.code(message).endswith("finish_reason"):
-            return
-        report = self._report
-        report.rewrite(side, READ, _MESSAGE, lambda node: syntax.with_text(node, "tool_calls"))
+        value = self._context.values.of(message)
+        self._report.find(comparison, READ, _MESSAGE)
+
+        def edit(changed: cst.CSTNode) -> cst.CSTNode:
+            if not isinstance(changed, cst.Comparison):
+                # The comparison has become a read of an object.
+                return changed
+            [target] = changed.comparisons
+            is_not = isinstance(target.operator, cst.NotIn)
+            is_dict = value is None or self._context.is_dict(value, message)
+            template = '{m}.get("function_call")' if is_dict else "{m}.function_call"
+            read = expression(template, m=target.comparator)
+            found = self._target.has_calls(read)
+            negated = expression("not {found}", found=found) if is_not else found
+            return syntax.with_parentheses_of(changed, negated)
+
+        self._report.edits(READ).replace(comparison, edit)
 
     def _migrate_hasattr(self, call: cst.Call) -> None:
-        if syntax.code(call.func) != "hasattr" or len(call.args) != 2:  # noqa: PLR2004 - its parameters
-            return
-        name = call.args[1].value
-        if syntax.string(name) == FIELD:
-            self._report.rewrite(
-                name, READ, _MESSAGE, lambda node: syntax.with_text(node, "tool_calls")
+        """Rewrite `hasattr(message, "function_call")`, which is true for all objects of the SDK."""
+        match call:
+            case cst.Call(func=cst.Name(value="hasattr"), args=[message, name]):
+                if syntax.string(name.value) != FIELD or self._context.is_own(message.value):
+                    return
+            case _:
+                return
+
+        def edit(changed: cst.CSTNode) -> cst.CSTNode:
+            assert isinstance(changed, cst.Call)  # noqa: S101 - an edit of a call
+            read = expression(
+                'getattr({message}, "function_call", None)', message=changed.args[0].value
             )
+            return syntax.with_parentheses_of(changed, self._target.has_calls(read))
+
+        self._report.rewrite(call, READ, _MESSAGE, edit)
+
+    # `match`
+
+    def _migrate_match(self, match: cst.Match) -> None:
+        for case in match.cases:
+            self._migrate_pattern(case.pattern, match.subject)
+
+    def _migrate_pattern(self, pattern: cst.MatchPattern, subject: cst.BaseExpression) -> None:
+        match pattern:
+            case cst.MatchValue(value=value) if syntax.string(value) == FIELD:
+                if self._context.is_reason(subject):
+                    self._migrate_reason(value)
+            case cst.MatchOr(patterns=patterns):
+                for alternative in patterns:
+                    self._migrate_pattern(alternative.pattern, subject)
+            case cst.MatchTuple(patterns=patterns) | cst.MatchList(patterns=patterns):
+                elements = subject.elements if isinstance(subject, cst.Tuple) else ()
+                for part, element in zip(patterns, elements, strict=False):
+                    if isinstance(part, cst.MatchSequenceElement):
+                        self._migrate_pattern(part.value, element.value)
+            case cst.MatchMapping(elements=items):
+                for item in items:
+                    if syntax.pattern_string(item.key) == FIELD:
+                        self._leave_pattern(item)
+            case cst.MatchClass(kwds=words):
+                for word in words:
+                    if word.key.value == FIELD:
+                        self._leave_pattern(word)
+            case cst.MatchAs(pattern=cst.MatchPattern() as inner):
+                self._migrate_pattern(inner, subject)
+            case _:
+                pass
+
+    def _leave_pattern(self, node: cst.CSTNode) -> None:
+        reason = "a pattern matches function_call; match tool_calls, a list of calls"
+        self._report.leave(node, READ, _MESSAGE, reason)
 
 
-def _template(template: str, read: Read) -> Callable[[cst.CSTNode], cst.CSTNode]:
-    return lambda _: expression(template, message=read.message)
+def _pairs(
+    comparison: cst.Comparison,
+) -> list[tuple[cst.ComparisonTarget, cst.BaseExpression]]:
+    """Return each comparison with its left side."""
+    lefts = [comparison.left, *(target.comparator for target in comparison.comparisons)]
+    return list(zip(comparison.comparisons, lefts, strict=False))
 
 
-def _expression(node: cst.CSTNode) -> cst.BaseExpression:
-    assert isinstance(node, cst.BaseExpression)  # noqa: S101 - only expressions are edited so
-    return node
+def _default(read: cst.BaseExpression) -> cst.BaseExpression:
+    """Return what a read returns if there is no call."""
+    if isinstance(read, cst.Call):
+        place = 2 if isinstance(read.func, cst.Name) else 1
+        if len(read.args) > place:
+            return read.args[place].value
+    return cst.Name("None")
 
 
-def _is_history_value(source: Source, node: cst.CSTNode) -> bool:
-    """Whether an expression is the call in a message of the history, which is migrated there."""
-    parent = source.parent(node)
-    return isinstance(parent, cst.DictElement) and syntax.string(parent.key) == FIELD
-
-
-def _is_harmless(source: Source, use: cst.CSTNode) -> bool:
-    """Whether a use of a call is the same for a tool call."""
-    return (
-        is_condition(source, use)
-        or none_comparison(source, use) is not None
-        or _is_history_value(source, use)
-    )
-
-
-def _parameter(call: cst.Call, argument: cst.Arg, function: cst.FunctionDef) -> str | None:
-    """Return the parameter of a function that an argument is passed to."""
-    if argument.keyword is not None:
-        return argument.keyword.value
-    names = [parameter.name.value for parameter in function.params.params]
-    if isinstance(call.func, cst.Attribute) and names[:1] == ["self"]:
-        names = names[1:]
-    place = call.args.index(argument)
-    is_plain = all(not one.star and one.keyword is None for one in call.args[:place])
-    return names[place] if is_plain and place < len(names) else None
-
-
-def _reads_finish_reason(node: cst.BaseExpression) -> bool:
-    return (
-        syntax.code(node).endswith("finish_reason")
-        or syntax.key(node) == "finish_reason"
-        or syntax.method_argument(node, "get") == "finish_reason"
-    )
-
-
-def call_ids(
-    source: Source, replies: ReplyMigration, node: cst.CSTNode
-) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield the expressions for the id of a call that was read before a node or inside it."""
-    place, scope = source.place(node), source.scope(node)
-    for variable in replies.variables:
-        if variable.scope is scope:
-            yield (0, 0), f'{variable.name}["id"]' if variable.is_dict else f"{variable.name}.id"
-    for read in replies.reads:
-        is_before = source.place(read.node) < place or node in source.ancestors(read.node)
-        if source.scope(read.node) is scope and not read.is_delta and is_before:
-            call = _FIRST_CALL[read.style].format(message=syntax.code(read.message))
-            yield source.place(read.node), call + ('["id"]' if read.is_dict else ".id")
+def _without_default(read: cst.BaseExpression) -> cst.BaseExpression:
+    """Return a read that returns None if there is no call."""
+    if isinstance(read, cst.Call) and isinstance(read.func, cst.Attribute):
+        return read.with_changes(args=read.args[:1])
+    return read

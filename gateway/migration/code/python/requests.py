@@ -1,12 +1,11 @@
 """The fields `functions` and `function_call` of requests."""
 
-from collections.abc import Callable, Sequence
-
 import libcst as cst
 
 from gateway.migration.code.python import syntax
-from gateway.migration.code.python.report import Report
-from gateway.migration.code.python.source import Source
+from gateway.migration.code.python.context import Context
+from gateway.migration.code.python.entries import Entries, Entry
+from gateway.migration.code.python.request_dicts import FIELDS
 from gateway.migration.code.python.syntax import expression
 
 FUNCTIONS = "request-functions"
@@ -14,253 +13,320 @@ FUNCTION_CALL = "request-function-call"
 
 _FUNCTIONS_MESSAGE = "sends functions"
 _CHOICE_MESSAGE = "sends function_call"
-_CREATE = (".create", ".acreate", ".parse", ".stream", "completion")
-_TOOL = '{"type": "function", "function": {function}}'
-_TOOLS = '[{"type": "function", "function": function} for function in {functions}]'
-_MODES = ("auto", "none")
+_READ = "the functions of a request are read here; read its tools"
+_NOT_GIVEN = ("None", "NOT_GIVEN", "openai.NOT_GIVEN", "NotGiven()", "openai.omit", "omit", "[]")
 
 
 class RequestMigration:
     """Rewrites what a program sends."""
 
-    def __init__(self, source: Source, report: Report) -> None:
-        self._source = source
-        self._report = report
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._program = context.program
+        self._report = context.report
+        self._dicts = context.request_dicts
 
     def migrate(self) -> None:
         """Rewrite the arguments of requests, and the dictionaries that are passed as `**`."""
-        for call in self._source.of_type(cst.Call):
-            if is_request(call):
-                self._migrate_call(call)
-        for node in self._source.of_type(cst.Dict):
-            if self._is_request(node):
-                self._migrate_dict(node)
-        for assign in self._source.of_type(cst.Assign):
+        for call in self._program.of_type(cst.Call):
+            self._migrate_call(call)
+        for node in self._program.of_type(cst.Dict):
+            if self._dicts.is_request(node):
+                self._migrate_entries(node)
+        for assign in self._program.of_type(cst.Assign):
             self._migrate_item(assign)
+        for subscript in self._program.of_type(cst.Subscript):
+            self._migrate_other_use(subscript)
+        for comparison in self._program.of_type(cst.Comparison):
+            self._migrate_membership(comparison)
 
-    # Arguments
+    # Arguments and entries
 
     def _migrate_call(self, call: cst.Call) -> None:
-        functions = syntax.keyword(call, "functions")
-        if functions is not None:
-            self._report.find(functions, FUNCTIONS, _FUNCTIONS_MESSAGE)
-            may_be_none = self._may_be_none(functions.value)
-            self._report.edits.replace(
-                call, lambda node: _with_tools(node, may_be_none=may_be_none)
-            )
-        choice = syntax.keyword(call, "function_call")
-        if choice is not None:
-            self._report.rewrite(choice, FUNCTION_CALL, _CHOICE_MESSAGE, _rename_choice)
+        names = Entries.of(call).names
+        if not names & set(FIELDS):
+            self._migrate_method(call)
+            return
+        is_dict = syntax.code(call.func) == "dict" and self._dicts.is_request(call)
+        if is_dict or self._dicts.is_update(call):
+            self._migrate_entries(call)
+        elif self._dicts.is_request_call(call):
+            self._migrate_entries(call, self._own_parameters(call))
 
-    def _may_be_none(self, functions: cst.BaseExpression) -> bool:
-        """Whether an expression is a parameter whose default is None."""
-        scope = self._source.scope(functions)
-        if not isinstance(functions, cst.Name) or not isinstance(scope, cst.FunctionDef):
-            return False
-        parameters = (*scope.params.params, *scope.params.kwonly_params)
-        return any(
-            one.name.value == functions.value
-            and one.default is not None
-            and syntax.code(one.default) == "None"
-            for one in parameters
-        )
+    def _own_parameters(self, call: cst.Call) -> frozenset[str]:
+        """Return the parameters of a function of the program, which keep their names."""
+        callee = self._context.references.callee(call)
+        if isinstance(callee, cst.FunctionDef):
+            parameters = (*callee.params.params, *callee.params.kwonly_params)
+            return frozenset(one.name.value for one in parameters)
+        return frozenset()
 
-    # Dictionaries
+    def _migrate_entries(
+        self, node: cst.Dict | cst.Call, left: frozenset[str] = frozenset()
+    ) -> None:
+        entries = Entries.of(node)
+        found = [one for one in entries if one.name in FIELDS and one.name not in left]
+        for entry in found:
+            is_functions = entry.name == "functions"
+            rule = FUNCTIONS if is_functions else FUNCTION_CALL
+            message = _FUNCTIONS_MESSAGE if is_functions else _CHOICE_MESSAGE
+            self._report.find(entry.node, rule, message)
+        if not found:
+            return
+        optional = {one.name: self._is_optional(one.value) for one in found}
 
-    def _is_request(self, node: cst.Dict) -> bool:
-        """Whether a dictionary has the fields of a request."""
-        names = {name for name, _ in syntax.dict_items(node)}
-        has_legacy = bool(names & {"functions", "function_call"}) and "role" not in names
-        return has_legacy and bool(names & {"model", "messages"} or self._is_passed(node))
+        def edit(changed: cst.CSTNode) -> cst.CSTNode:
+            own = Entries.of(changed)
+            new: list[Entry] = []
+            for entry in own.all:
+                if entry.name == "functions" and "functions" in optional:
+                    new += self._tools(entry, is_optional=optional["functions"])
+                elif entry.name == "function_call" and "function_call" in optional:
+                    new += self._choice(entry, is_optional=optional["function_call"])
+                else:
+                    new.append(entry)
+            return own.with_all(new)
 
-    def _is_passed(self, node: cst.CSTNode) -> bool:
-        """Whether a dictionary is passed to a request as `**`, also by a variable."""
-        parent = self._source.parent(node)
-        match parent:
-            case cst.Arg(star="**"):
-                call = self._source.parent(parent)
-                return isinstance(call, cst.Call) and is_request(call)
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
-                return self._is_request_variable(node, name)
+        self._report.edits(FUNCTIONS).replace(node, edit)
+
+    def _tools(self, entry: Entry, *, is_optional: bool) -> list[Entry]:
+        if syntax.code(entry.value) in _NOT_GIVEN:
+            return [entry.renamed("tools")]
+        single = cst.Name("False")
+        if not is_optional:
+            tools = entry.renamed("tools").with_value(self.tools_of(entry.value))
+            if self._context.loops.are_complete:
+                return [tools]
+            return [tools, entry.renamed("parallel_tool_calls").with_value(single)]
+        fields = "" if self._context.loops.are_complete else ', "parallel_tool_calls": False'
+        template = '{"tools": {tools}' + fields + "} if {test} else {}"
+        test, value = _condition(entry.value)
+        return [entry.starred(expression(template, tools=self.tools_of(value), test=test))]
+
+    def _choice(self, entry: Entry, *, is_optional: bool) -> list[Entry]:
+        if not is_optional:
+            return [entry.renamed("tool_choice").with_value(self.choice_of(entry.value))]
+        test, value = _condition(entry.value)
+        template = '{"tool_choice": {choice}} if {test} else {}'
+        return [entry.starred(expression(template, choice=self.choice_of(value), test=test))]
+
+    def _is_optional(self, value: cst.BaseExpression) -> bool:
+        """Whether a value may be None."""
+        match value:
+            case cst.IfExp(body=body, orelse=orelse):
+                return any(syntax.code(one) in _NOT_GIVEN for one in (body, orelse))
+            case cst.BooleanOperation(operator=cst.Or(), right=right):
+                return syntax.code(right) in _NOT_GIVEN
+            case cst.Name(value=name):
+                return self._is_optional_parameter(value, name)
             case _:
                 return False
 
-    def _is_request_variable(self, node: cst.CSTNode, name: str) -> bool:
-        scope = self._source.scope(node)
-        return any(
-            argument.star == "**" and syntax.code(argument.value) == name
-            for call in self._source.within(scope, cst.Call)
-            if is_request(call)
-            for argument in call.args
-        )
+    def _is_optional_parameter(self, node: cst.Name, name: str) -> bool:
+        scope = self._program.binding(node)
+        if not isinstance(scope, cst.FunctionDef):
+            return False
+        parameters = (*scope.params.params, *scope.params.kwonly_params)
+        defaults = [one.default for one in parameters if one.name.value == name]
+        return any(one is not None and syntax.code(one) in _NOT_GIVEN for one in defaults)
 
-    def _migrate_dict(self, node: cst.Dict) -> None:
-        for name, element in syntax.dict_items(node):
-            if name == "functions":
-                self._report.find(element, FUNCTIONS, _FUNCTIONS_MESSAGE)
-                self._report.edits.replace(node, _with_tool_elements)
-            elif name == "function_call":
-                self._report.rewrite(
-                    element, FUNCTION_CALL, _CHOICE_MESSAGE, _rename_choice_element
-                )
-
-    # Assignments: `arguments["functions"] = ...`
+    # Items: `arguments["functions"] = ...`
 
     def _migrate_item(self, assign: cst.Assign) -> None:
-        if len(assign.targets) != 1 or not isinstance(assign.targets[0].target, cst.Subscript):
-            return
         target = assign.targets[0].target
-        name = syntax.key(target)
-        variable = syntax.code(target.value)
-        if name not in ("functions", "function_call") or not self._is_request_variable(
-            assign, variable
-        ):
+        name = syntax.key(target) if isinstance(target, cst.Subscript) else None
+        if len(assign.targets) != 1 or name not in FIELDS or not isinstance(target, cst.Subscript):
             return
-        statement = self._source.statement(assign)
-        if name == "functions":
-            self._report.rewrite(assign, FUNCTIONS, _FUNCTIONS_MESSAGE, _assign_tools)
-            code = f'{variable}["parallel_tool_calls"] = False\n'
-            self._report.edits.insert_before(statement, code)
-        else:
-            self._report.rewrite(assign, FUNCTION_CALL, _CHOICE_MESSAGE, _assign_choice)
+        if not self._dicts.is_request_dict(target.value):
+            return
+        is_functions = name == "functions"
+        rule, message = (
+            (FUNCTIONS, _FUNCTIONS_MESSAGE) if is_functions else (FUNCTION_CALL, _CHOICE_MESSAGE)
+        )
+        convert = self.tools_of if is_functions else self.choice_of
+        new_name = "tools" if is_functions else "tool_choice"
 
-
-def is_request(call: cst.Call) -> bool:
-    """Whether a call sends a request, by the name of its function."""
-    name = syntax.code(call.func)
-    is_create = name.endswith(_CREATE)
-    return is_create and ("hat" in name or "ompletion" in name or "llm" in name)
-
-
-# Values
-
-
-def tools_of(functions: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the tools for an expression with functions."""
-    if isinstance(functions, cst.List):
-        elements = [_tool_element(element) for element in functions.elements]
-        return functions.with_changes(elements=elements)
-    return expression(_TOOLS, functions=functions)
-
-
-def _tool_element(element: cst.BaseElement) -> cst.BaseElement:
-    if isinstance(element, cst.StarredElement):
-        return element.with_changes(value=tools_of(element.value))
-    return element.with_changes(value=expression(_TOOL, function=element.value))
-
-
-def choice_of(choice: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the tool choice for an expression with a function call."""
-    if syntax.string(choice) is not None:
-        return choice
-    if isinstance(choice, cst.Dict):
-        return expression(_TOOL, function=choice)
-    if isinstance(choice, cst.IfExp):
-        return choice.with_changes(body=choice_of(choice.body), orelse=choice_of(choice.orelse))
-    template = "{choice} if isinstance({choice}, str) else " + _TOOL.replace(
-        "{function}", "{choice}"
-    )
-    return expression(template, choice=choice)
-
-
-# Edits
-
-
-def _with_tools(node: cst.CSTNode, *, may_be_none: bool) -> cst.CSTNode:
-    assert isinstance(node, cst.Call)  # noqa: S101 - an edit of a call
-    arguments: list[cst.Arg] = []
-    for argument in node.args:
-        if argument.keyword is None or argument.keyword.value != "functions":
-            arguments.append(argument)
-        elif may_be_none:
-            template = (
-                '{"tools": ' + _TOOLS + ', "parallel_tool_calls": False} if {functions} else {}'
+        def edit(changed: cst.CSTNode) -> cst.CSTNode:
+            assert isinstance(changed, cst.Assign)  # noqa: S101 - an edit of an assignment
+            [one] = changed.targets
+            return changed.with_changes(
+                targets=[one.with_changes(target=syntax.with_key(one.target, new_name))],
+                value=convert(changed.value),
             )
-            fields = expression(template, functions=argument.value)
-            arguments.append(_starred(argument, fields))
-        else:
-            tools = argument.with_changes(keyword=cst.Name("tools"), value=tools_of(argument.value))
-            arguments += [tools.with_changes(comma=_comma(argument)), _single_call(argument)]
-    return node.with_changes(args=arguments)
+
+        self._report.rewrite(assign, rule, message, edit)
+        if is_functions:
+            self._add_single_call(assign, target.value)
+
+    def _add_single_call(self, node: cst.CSTNode, request: cst.BaseExpression) -> None:
+        def code() -> str | None:
+            if self._context.loops.are_complete:
+                return None
+            return f'{syntax.code(request)}["parallel_tool_calls"] = False\n'
+
+        self._report.edits(FUNCTIONS).insert_after(self._program.statement(node), code)
+
+    def _migrate_method(self, call: cst.Call) -> None:
+        """Rewrite `request.pop("functions", None)` and `request.setdefault("functions", ...)`."""
+        match call:
+            case cst.Call(
+                func=cst.Attribute(value=request, attr=cst.Name(value=method)), args=[first, *_]
+            ) if method in ("pop", "setdefault", "get"):
+                name = syntax.string(first.value)
+            case _:
+                return
+        if name not in FIELDS or not self._dicts.is_request_dict(request):
+            return
+        rule = FUNCTIONS if name == "functions" else FUNCTION_CALL
+        message = _FUNCTIONS_MESSAGE if name == "functions" else _CHOICE_MESSAGE
+        is_statement = isinstance(self._program.parent(call), cst.Expr)
+        if not is_statement and not (method == "get" and self._context.uses.is_condition(call)):
+            self._report.leave(call, rule, message, _READ)
+            return
+        new_name = "tools" if name == "functions" else "tool_choice"
+        convert = self.tools_of if name == "functions" else self.choice_of
+
+        def edit(changed: cst.CSTNode) -> cst.CSTNode:
+            assert isinstance(changed, cst.Call)  # noqa: S101 - an edit of a call
+            key, *others = changed.args
+            key = key.with_changes(value=syntax.with_text(key.value, new_name))
+            if method == "setdefault":
+                others = [one.with_changes(value=convert(one.value)) for one in others]
+            return changed.with_changes(args=[key, *others])
+
+        self._report.rewrite(call, rule, message, edit)
+        if name == "functions" and method == "setdefault":
+            self._add_single_call(call, request)
+        elif name == "functions" and method == "pop":
+            text = f'{syntax.code(request)}.pop("parallel_tool_calls", None)\n'
+            self._report.edits(FUNCTIONS).insert_after(
+                self._program.statement(call),
+                lambda: None if self._context.loops.are_complete else text,
+            )
+
+    def _migrate_other_use(self, node: cst.Subscript) -> None:
+        """Rewrite `del request["functions"]`; leave reads of it for a person."""
+        name = syntax.key(node)
+        if name not in FIELDS or not self._dicts.is_request_dict(node.value):
+            return
+        parent = self._program.parent(node)
+        if isinstance(parent, cst.AssignTarget):
+            return
+        rule = FUNCTIONS if name == "functions" else FUNCTION_CALL
+        message = _FUNCTIONS_MESSAGE if name == "functions" else _CHOICE_MESSAGE
+        if not isinstance(parent, cst.Del):
+            self._report.leave(node, rule, message, _READ)
+            return
+        new_name = "tools" if name == "functions" else "tool_choice"
+        self._report.rewrite(node, rule, message, lambda one: syntax.with_key(one, new_name))
+        if name == "functions":
+            text = f'{syntax.code(node.value)}.pop("parallel_tool_calls", None)\n'
+            self._report.edits(FUNCTIONS).insert_after(
+                self._program.statement(node),
+                lambda: None if self._context.loops.are_complete else text,
+            )
+
+    def _migrate_membership(self, comparison: cst.Comparison) -> None:
+        """Rewrite `"functions" in request`."""
+        match comparison:
+            case cst.Comparison(
+                left=left,
+                comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=one)],
+            ) if syntax.string(left) in FIELDS and self._dicts.is_request_dict(one):
+                pass
+            case _:
+                return
+        is_functions = syntax.string(left) == "functions"
+        new_name = "tools" if is_functions else "tool_choice"
+        self._report.rewrite(
+            left,
+            FUNCTIONS if is_functions else FUNCTION_CALL,
+            _FUNCTIONS_MESSAGE if is_functions else _CHOICE_MESSAGE,
+            lambda node: syntax.with_text(node, new_name),
+        )
+
+    # Values
+
+    def tools_of(self, functions: cst.BaseExpression) -> cst.BaseExpression:
+        """Return the tools for an expression with functions."""
+        match functions:
+            case cst.List(elements=elements):
+                tools = [self._tool_element(element) for element in elements]
+                return functions.with_changes(elements=tools)
+            case cst.ListComp(elt=element):
+                return functions.with_changes(elt=self._tool(element))
+            case cst.BooleanOperation(left=left, operator=cst.Or(), right=right) if (
+                syntax.code(right) in _NOT_GIVEN
+            ):
+                return self.tools_of(left)
+            case _:
+                template = "[" + self._context.target.tool + " for function in {functions}]"
+                template = template.replace("{function}", "function")
+                return syntax.with_parentheses_of(
+                    functions, expression(template, functions=_bare(functions))
+                )
+
+    def _tool_element(self, element: cst.BaseElement) -> cst.BaseElement:
+        if isinstance(element, cst.StarredElement):
+            return element.with_changes(value=self.tools_of(element.value))
+        return element.with_changes(value=self._tool(element.value))
+
+    def _tool(self, function: cst.BaseExpression) -> cst.BaseExpression:
+        return _wrapped(self._context.target.tool, function)
+
+    def choice_of(self, choice: cst.BaseExpression) -> cst.BaseExpression:
+        """Return the tool choice for an expression with a function call."""
+        if syntax.string(choice) is not None or syntax.code(choice) in _NOT_GIVEN:
+            return choice
+        match choice:
+            case cst.Dict():
+                return self._forced(choice)
+            case cst.Call(func=cst.Name(value="dict")):
+                return self._forced(choice)
+            case cst.IfExp(body=body, orelse=orelse):
+                return choice.with_changes(body=self.choice_of(body), orelse=self.choice_of(orelse))
+            case _:
+                template = "({choice} if isinstance({choice}, str) else " + (
+                    self._context.target.choice.replace("{function}", "{choice}") + ")"
+                )
+                return expression(template, choice=choice)
+
+    def _forced(self, function: cst.BaseExpression) -> cst.BaseExpression:
+        return _wrapped(self._context.target.choice, function)
 
 
-def _starred(argument: cst.Arg, fields: cst.BaseExpression) -> cst.Arg:
-    wrapped = fields.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-    return cst.Arg(wrapped, star="**", comma=argument.comma)
-
-
-def _comma(argument: cst.Arg) -> cst.Comma:
-    """Return the comma behind an argument, or the usual one."""
-    if isinstance(argument.comma, cst.Comma):
-        return argument.comma
-    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-
-
-def _single_call(argument: cst.Arg) -> cst.Arg:
-    """Return the argument that requests one call at a time, as legacy functions did."""
-    return cst.Arg(
-        cst.Name("False"),
-        keyword=cst.Name("parallel_tool_calls"),
-        equal=argument.equal,
-        comma=argument.comma,
-        whitespace_after_arg=argument.whitespace_after_arg,
+def _wrapped(template: str, function: cst.BaseExpression) -> cst.BaseExpression:
+    """Return a template with a function, whose entries are merged into it if it is a literal."""
+    if "**{function}" not in template or not isinstance(function, cst.Dict):
+        return expression(template, function=function)
+    outer = expression(
+        template.replace("**{function}", '"function": {function}'), function=function
     )
+    assert isinstance(outer, cst.Dict)  # noqa: S101 - all templates are dictionaries
+    place = [name for name, _ in syntax.dict_items(outer)].index("function")
+    head, tail = outer.elements[:place], outer.elements[place + 1 :]
+    body = list(function.elements)
+    if tail and body and not isinstance(body[-1].comma, cst.Comma):
+        body[-1] = body[-1].with_changes(comma=syntax.space_comma())
+    last_comma = function.elements[-1].comma if function.elements else cst.MaybeSentinel.DEFAULT
+    elements: list[cst.BaseDictElement] = [*head, *body, *tail]
+    elements[-1] = elements[-1].with_changes(comma=last_comma)
+    return function.with_changes(elements=elements)
 
 
-def _rename_choice(node: cst.CSTNode) -> cst.CSTNode:
-    assert isinstance(node, cst.Arg)  # noqa: S101 - an edit of an argument
-    return node.with_changes(keyword=cst.Name("tool_choice"), value=choice_of(node.value))
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return an expression without its outer parentheses."""
+    return node.with_changes(lpar=node.lpar[1:], rpar=node.rpar[:-1]) if node.lpar else node
 
 
-def _with_tool_elements(node: cst.CSTNode) -> cst.CSTNode:
-    assert isinstance(node, cst.Dict)  # noqa: S101 - an edit of a dictionary
-    elements: list[cst.BaseDictElement] = []
-    for element in node.elements:
-        if isinstance(element, cst.DictElement) and syntax.string(element.key) == "functions":
-            elements += _tool_elements(element)
-        else:
-            elements.append(element)
-    return node.with_changes(elements=elements)
-
-
-def _tool_elements(element: cst.DictElement) -> Sequence[cst.DictElement]:
-    comma = element.comma
-    if not isinstance(comma, cst.Comma):
-        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    tools = element.with_changes(
-        key=syntax.with_text(element.key, "tools"), value=tools_of(element.value), comma=comma
-    )
-    single = element.with_changes(
-        key=syntax.with_text(element.key, "parallel_tool_calls"), value=cst.Name("False")
-    )
-    return [tools, single]
-
-
-def _rename_choice_element(node: cst.CSTNode) -> cst.CSTNode:
-    assert isinstance(node, cst.DictElement)  # noqa: S101 - an edit of an element
-    return node.with_changes(
-        key=syntax.with_text(node.key, "tool_choice"), value=choice_of(node.value)
-    )
-
-
-def _assign_tools(node: cst.CSTNode) -> cst.CSTNode:
-    return _assign(node, "tools", tools_of)
-
-
-def _assign_choice(node: cst.CSTNode) -> cst.CSTNode:
-    return _assign(node, "tool_choice", choice_of)
-
-
-def _assign(
-    node: cst.CSTNode, name: str, convert: Callable[[cst.BaseExpression], cst.BaseExpression]
-) -> cst.CSTNode:
-    assert isinstance(node, cst.Assign)  # noqa: S101 - an edit of an assignment
-    [target] = node.targets
-    assert isinstance(target.target, cst.Subscript)  # noqa: S101 - only items are assigned so
-    [element] = target.target.slice
-    assert isinstance(element.slice, cst.Index)  # noqa: S101 - a key is no slice
-    index = element.slice.with_changes(value=syntax.with_text(element.slice.value, name))
-    changed = target.target.with_changes(slice=[element.with_changes(slice=index)])
-    return node.with_changes(
-        targets=[target.with_changes(target=changed)], value=convert(node.value)
-    )
+def _condition(value: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+    """Return when an optional value is given, and what it is then."""
+    match value:
+        case cst.IfExp(test=test, body=body, orelse=orelse):
+            if syntax.code(orelse) in _NOT_GIVEN:
+                return test, body
+            return expression("not {test}", test=test), orelse
+        case cst.BooleanOperation(left=left, operator=cst.Or()):
+            return left, left
+        case _:
+            return value, value

@@ -99,3 +99,111 @@ def root_name(node: cst.BaseExpression) -> str | None:
                 node = value
             case _:
                 return None
+
+
+def names(node: cst.BaseExpression) -> list[str]:
+    """Return the variable, the attributes and the string keys that lead to an expression."""
+    found: list[str] = []
+    while True:
+        match node:
+            case cst.Name(value=value):
+                return [*found, value]
+            case cst.Attribute(value=value, attr=cst.Name(value=name)):
+                found.append(name)
+                node = value
+            case cst.Subscript(value=value):
+                text = key(node)
+                found += [] if text is None else [text]
+                node = value
+            case cst.Call(func=value):
+                argument = method_argument(node, "get")
+                found += [] if argument is None else [argument]
+                node = value
+            case cst.Await(expression=value):
+                node = value
+            case _:
+                return found
+
+
+def with_parentheses_of(
+    original: cst.BaseExpression, changed: cst.BaseExpression
+) -> cst.BaseExpression:
+    """Return an expression in the parentheses of another one, which may span lines."""
+    if not original.lpar:
+        return changed
+    return changed.with_changes(
+        lpar=[*original.lpar, *changed.lpar], rpar=[*changed.rpar, *original.rpar]
+    )
+
+
+def as_expression(node: cst.CSTNode) -> cst.BaseExpression:
+    """Return a node that is an expression."""
+    assert isinstance(node, cst.BaseExpression)  # noqa: S101 - callers pass only expressions
+    return node
+
+
+def is_getattr_of(node: cst.CSTNode, name: str) -> bool:
+    """Whether an expression is `getattr(value, name, ...)`."""
+    match node:
+        case cst.Call(func=cst.Name(value="getattr"), args=[_, second, *_]):
+            return string(second.value) == name
+        case _:
+            return False
+
+
+def root(node: cst.BaseExpression) -> cst.Name | None:
+    """Return the variable at the beginning of an expression."""
+    while True:
+        match node:
+            case cst.Name():
+                return node
+            case cst.Attribute(value=value) | cst.Subscript(value=value) | cst.Call(func=value):
+                node = value
+            case cst.Await(expression=value):
+                node = value
+            case _:
+                return None
+
+
+def with_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
+    """Return a call with a further keyword argument, in the layout of the others."""
+    added = cst.Arg(value, keyword=cst.Name(name), equal=plain_equal())
+    if not call.args:
+        return call.with_changes(args=[added])
+    *others, last = call.args
+    layout = others[-1].comma if others else cst.MaybeSentinel.DEFAULT
+    if not isinstance(layout, cst.Comma):
+        layout = last.comma if isinstance(last.comma, cst.Comma) else space_comma()
+    moved = last.with_changes(comma=layout, whitespace_after_arg=cst.SimpleWhitespace(""))
+    final = added.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+    if last.star == "**":
+        # A keyword argument stays before `**`.
+        first = added.with_changes(comma=layout)
+        return call.with_changes(args=[*others, first, last])
+    return call.with_changes(args=[*others, moved, final])
+
+
+def space_comma() -> cst.Comma:
+    """Return a comma with a space behind it."""
+    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+
+
+def plain_equal() -> cst.AssignEqual:
+    """Return the equals sign of a keyword argument."""
+    return cst.AssignEqual(
+        whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace("")
+    )
+
+
+def with_key(node: cst.CSTNode, name: str) -> cst.Subscript:
+    """Return a subscript with another string, in the same quotes."""
+    assert isinstance(node, cst.Subscript)  # noqa: S101 - callers pass only subscripts
+    [element] = node.slice
+    assert isinstance(element.slice, cst.Index)  # noqa: S101 - a key is no slice
+    index = element.slice.with_changes(value=with_text(element.slice.value, name))
+    return node.with_changes(slice=[element.with_changes(slice=index)])
+
+
+def pattern_string(node: cst.CSTNode) -> str | None:
+    """Return the value of a string literal in a pattern."""
+    return string(node.value) if isinstance(node, cst.MatchValue) else None
