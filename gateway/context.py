@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from adapters import IdSource
+from gateway.backends.models import ModelList
 from gateway.backends.routing import Router
 from gateway.config.schema import Config
 from gateway.crypto import SealingKeys
@@ -34,6 +35,7 @@ class AppContext:
 
     config: Config
     router: Router
+    models: ModelList
     authenticator: Authenticator
     ids: IdSource
     # Writes an exchange to the log, the metrics and the traces.
@@ -49,3 +51,15 @@ class AppContext:
     # Encrypts data that clients carry from one request to the next.
     sealing_keys: SealingKeys = field(init=False)
     background: Background = field(init=False)
+
+    def take_over(self, previous: "AppContext") -> None:
+        """Use the components that an earlier context has set at the start of the service."""
+        self.store, self.turns = previous.store, previous.turns
+        self.sealing_keys, self.background = previous.sealing_keys, previous.background
+
+
+@dataclass(slots=True)
+class CurrentContext:
+    """The context of new requests; running ones keep theirs when a reload replaces it."""
+
+    value: AppContext

@@ -38,7 +38,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"recording"},
         {"compaction", "context", "token_counting"},
         {"pipeline"},
-        {"api", "app", "background", "server", "websocket"},
+        {"api", "app", "background", "server", "service", "websocket"},
         {"cli"},
         {"__main__", "pytest_plugin"},
     ),
@@ -53,9 +53,10 @@ WITHIN_LAYERS = {
     ("api", "background"),
     ("api", "websocket"),
     ("app", "api"),
-    ("app", "background"),
+    ("app", "service"),
     ("background", "server"),
     ("server", "app"),
+    ("service", "background"),
     ("websocket", "server"),
 }
 

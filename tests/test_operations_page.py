@@ -4,9 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 
 from gateway.cli.config_options import EXIT_INVALID_CONFIG
 from gateway.config import load_config
+from gateway.config.reload import RELOADED_TABLES
+from gateway.config.schema import Config
 from gateway.config.sources import OPTIONS, variable_of
 from tests.gateway.cli.command_line import run
 from tests.losses_page import ROOT
@@ -53,3 +56,10 @@ def test_files_in_the_page_are_valid(tmp_path: Path) -> None:
     for block in blocks("toml", PAGE):
         file.write_text(re.sub(r"/run/secrets/[\w-]+", str(secret), block))
         load_config(file)
+
+
+def test_reloaded_tables_are_listed() -> None:
+    [(reloaded, restart)] = rows("| applied by")
+    tables = {field.name for field in fields(Config)}
+    assert {*re.findall(r"\w+", reloaded)} == {*RELOADED_TABLES}
+    assert {*re.findall(r"\w+", restart)} == tables - {*RELOADED_TABLES}

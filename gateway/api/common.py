@@ -24,7 +24,7 @@ from adapters.wire.error_body import to_error
 from adapters.wire.error_body import write_error as default_writer
 from adapters.wire.json_object import JsonObject
 from adapters.wire.json_object import read_body as parse_body
-from gateway.context import AppContext
+from gateway.context import AppContext, CurrentContext
 from gateway.errors import InternalError, UpgradeRequiredError, framework_error
 from gateway.http.auth import Principal
 from gateway.http.headers import new_request_id, read_headers, request_id_header
@@ -90,13 +90,14 @@ async def read_fields(request: AnyRequest, context: AppContext) -> JsonObject:
 
 
 def pipeline_app(
-    context: AppContext,
+    current: CurrentContext,
     work: Callable[[AppContext, ReplySink], Coroutine[None, None, None]],
     dialect: Dialect = RESPONSES,
 ) -> ASGIApp:
     """Return an ASGI application that runs `work` for each request and reports its errors."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        context = current.value
         record = ExchangeRecord(scope["path"])
         headers = read_headers(scope["headers"])
         sink = AsgiSink(headers, receive, send, record, dialect, path_model(scope))

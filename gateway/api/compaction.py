@@ -32,7 +32,7 @@ from gateway.compaction.summary_request import (
     without_tool_declarations,
 )
 from gateway.compaction.window import TRIGGER_ITEM, Window, head_of, read_window
-from gateway.context import AppContext
+from gateway.context import AppContext, CurrentContext
 from gateway.errors import BackendUnreachableError, write_error_body
 from gateway.http.auth import Principal
 from gateway.http.headers import JSON, Headers
@@ -60,9 +60,9 @@ class _Compaction(Struct, frozen=True):
     route: Route
 
 
-def compaction_handlers(app: AppContext) -> Sequence[HTTPRouteHandler]:
+def compaction_handlers(current: CurrentContext) -> Sequence[HTTPRouteHandler]:
     """Return the handler of the compaction endpoint."""
-    reply = pipeline_app(app, compact_conversation)
+    reply = pipeline_app(current, compact_conversation)
 
     @post(
         _PATH,

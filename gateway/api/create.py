@@ -11,7 +11,7 @@ from adapters import dialects_by_path
 from adapters.chat import CHAT
 from adapters.responses import RESPONSES
 from gateway.api.common import AnyRequest, AnySocket, pipeline_app
-from gateway.context import AppContext
+from gateway.context import CurrentContext
 from gateway.errors import NotFoundError, UpgradeRequiredError
 from gateway.openapi.chat_reply import ChatChunk, ChatReply
 from gateway.openapi.chat_request import ChatRequest
@@ -70,14 +70,14 @@ _OTHER_DOCUMENTATION: dict[str, Any] = {
 }
 
 
-def create_handlers(context: AppContext) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
+def create_handlers(current: CurrentContext) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
     """Return the handlers of the endpoints that create replies."""
     # The first dialect of a path writes errors, because all dialects of a path write the same.
     handlers = [
-        _create_handler(path, pipeline_app(context, create, dialects[0]))
+        _create_handler(path, pipeline_app(current, create, dialects[0]))
         for path, dialects in dialects_by_path().items()
     ]
-    return [*handlers, *_websocket_handlers(context)]
+    return [*handlers, *_websocket_handlers(current)]
 
 
 def _create_handler(path: str, reply: ASGIApp) -> HTTPRouteHandler:
@@ -92,7 +92,9 @@ def _create_handler(path: str, reply: ASGIApp) -> HTTPRouteHandler:
     return create_reply
 
 
-def _websocket_handlers(context: AppContext) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
+def _websocket_handlers(
+    current: CurrentContext,
+) -> Sequence[HTTPRouteHandler | WebsocketRouteHandler]:
     @get(RESPONSES.path, include_in_schema=False, sync_to_thread=False)
     def refuse_upgrade(request: AnyRequest) -> None:
         """Refuse a WebSocket with status 426, after which Codex continues with POST at once."""
@@ -105,6 +107,6 @@ def _websocket_handlers(context: AppContext) -> Sequence[HTTPRouteHandler | Webs
     @websocket(RESPONSES.path)
     async def serve_websocket(socket: AnySocket) -> None:
         """Serve the turns of a WebSocket."""
-        await handle_websocket(context, socket.scope, socket.receive, socket.send)
+        await handle_websocket(current, socket.scope, socket.receive, socket.send)
 
     return [refuse_upgrade, serve_websocket]

@@ -16,7 +16,7 @@ from adapters.errors import missing_field
 from adapters.responses import RESPONSES
 from gateway.api.common import pipeline_app
 from gateway.compaction.summary_request import mentions_compaction, prepare_request
-from gateway.context import AppContext
+from gateway.context import AppContext, CurrentContext
 from gateway.http.auth import Principal
 from gateway.http.headers import JSON
 from gateway.http.monitor import ExchangeMonitor
@@ -41,9 +41,9 @@ class _Tokens(Struct, frozen=True):
     object: str = "response.input_tokens"
 
 
-def input_token_handlers(app: AppContext) -> Sequence[HTTPRouteHandler]:
+def input_token_handlers(current: CurrentContext) -> Sequence[HTTPRouteHandler]:
     """Return the handler that counts tokens."""
-    reply = pipeline_app(app, count_input_tokens)
+    reply = pipeline_app(current, count_input_tokens)
 
     @post(
         _PATH,

@@ -16,11 +16,10 @@ from gateway.api.models import ModelController
 from gateway.api.operations import OperationsController, openapi_document
 from gateway.api.responses import ResponseController
 from gateway.api.translate import TranslateController
-from gateway.backends.models import ModelList
-from gateway.context import AppContext
+from gateway.context import CurrentContext
 
 
-def route_handlers(context: AppContext) -> Sequence[ControllerRouterHandler]:
+def route_handlers(current: CurrentContext) -> Sequence[ControllerRouterHandler]:
     """Return all routes."""
     handlers: list[ControllerRouterHandler] = [
         ResponseController,
@@ -31,9 +30,9 @@ def route_handlers(context: AppContext) -> Sequence[ControllerRouterHandler]:
         TranslateController,
         OperationsController,
         # After the controllers: Litestar cannot add a controller to the path of a function.
-        *create_handlers(context),
-        *compaction_handlers(context),
-        *input_token_handlers(context),
+        *create_handlers(current),
+        *compaction_handlers(current),
+        *input_token_handlers(current),
     ]
     return [
         *handlers,
@@ -42,10 +41,10 @@ def route_handlers(context: AppContext) -> Sequence[ControllerRouterHandler]:
     ]
 
 
-def dependencies(context: AppContext, models: ModelList) -> dict[str, Provide]:
+def dependencies(current: CurrentContext) -> dict[str, Provide]:
     """Return the dependencies that handlers receive as arguments."""
     return {
-        "context": Provide(lambda: context, sync_to_thread=False),
-        "models": Provide(lambda: models, sync_to_thread=False),
+        "context": Provide(lambda: current.value, sync_to_thread=False),
+        "models": Provide(lambda: current.value.models, sync_to_thread=False),
         "principal": Provide(authenticate, sync_to_thread=False),
     }

@@ -137,6 +137,11 @@ class BackendClient:
         self.models_without_encrypted_reasoning: set[str] = set()
         self.refused_fields = RefusedFields()
 
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What is configured, in contrast to what was learned from replies."""
+        return self.config, self.timeouts, self._retries, self._key
+
     def for_model(self, model: str) -> "BackendClient":
         """Return a client with the capabilities of a model; all else is shared with this one."""
         if not self._capabilities.depend_on_model():

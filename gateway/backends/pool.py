@@ -63,6 +63,7 @@ class Pool:
         self._waiters: deque[asyncio.Future[Connection | None]] = deque()
         self._expiry: asyncio.TimerHandle | None = None
         self._closed = False
+        self._retired = False
 
     async def acquire(self, timeouts: ConnectTimeouts) -> Connection:
         """Return an idle or a new connection, which the caller must release or discard."""
@@ -86,7 +87,7 @@ class Pool:
 
     def release(self, connection: Connection) -> None:
         """Take a connection back; close it if its response was not read to the end."""
-        if self._closed or not connection.reusable:
+        if self._closed or self._retired or not connection.reusable:
             self.discard(connection)
             return
         connection.mark_idle(self._loop.time())
@@ -98,6 +99,12 @@ class Pool:
         """Close a connection at once and free its slot."""
         connection.abort()
         self._release_slot()
+
+    def retire(self) -> None:
+        """Close the idle connections, and from now on each connection after its request."""
+        self._retired = True
+        for connection in [*self._idle]:
+            connection.close()
 
     async def aclose(self) -> None:
         """Close every connection, and fail the requests that wait for one."""

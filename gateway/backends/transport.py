@@ -4,9 +4,11 @@
 than everything else in the gateway. A proxy requires httpx's transport.
 """
 
+import asyncio
 import re
 import ssl
-from typing import Self
+from collections.abc import AsyncIterator, Callable
+from typing import Self, cast
 
 import httpx
 
@@ -27,7 +29,7 @@ _HEAD = re.compile(
 )
 
 
-def make_transport(backend: BackendConfig) -> httpx.AsyncBaseTransport:
+def make_transport(backend: BackendConfig) -> "DirectTransport | LibraryTransport":
     """Return the configured transport for a backend; with a proxy it is always that of httpx.
 
     Raises `OSError` if a file of the TLS settings is missing or invalid.
@@ -36,16 +38,18 @@ def make_transport(backend: BackendConfig) -> httpx.AsyncBaseTransport:
     ssl_context = make_ssl_context(backend.tls) if backend.url.startswith("https:") else None
     if backend.transport == "direct" and backend.proxy is None:
         return DirectTransport(limits, ssl_context)
-    return httpx.AsyncHTTPTransport(
-        proxy=backend.proxy,
-        # Without TLS nothing is verified, and loading all certificate authorities takes time.
-        verify=ssl_context or False,
-        limits=httpx.Limits(
-            max_connections=limits.connections,
-            max_keepalive_connections=limits.connections,
-            keepalive_expiry=limits.idle_seconds,
-        ),
-        socket_options=SOCKET_OPTIONS,
+    return LibraryTransport(
+        httpx.AsyncHTTPTransport(
+            proxy=backend.proxy,
+            # Without TLS nothing is verified, and loading all certificate authorities takes time.
+            verify=ssl_context or False,
+            limits=httpx.Limits(
+                max_connections=limits.connections,
+                max_keepalive_connections=limits.connections,
+                keepalive_expiry=limits.idle_seconds,
+            ),
+            socket_options=SOCKET_OPTIONS,
+        )
     )
 
 
@@ -108,6 +112,11 @@ class DirectTransport(httpx.AsyncBaseTransport):
         return httpx.Response(
             connection.status, headers=connection.headers, stream=ResponseStream(pool, connection)
         )
+
+    def retire(self) -> None:
+        """Close each connection once it is idle: no new requests will be sent."""
+        for pool in self._pools.values():
+            pool.retire()
 
     async def aclose(self) -> None:
         """Close all connections, including those in use."""
@@ -179,6 +188,66 @@ class ResponseStream(httpx.AsyncByteStream):
         self._connection = None
         self._ended = True
         self._pool.release(connection)
+
+
+class LibraryTransport(httpx.AsyncBaseTransport):
+    """The transport of httpx, which counts its requests so that it can be closed after them."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+        self._transport = transport
+        self._running = 0
+        self._retired = False
+        self._closing: asyncio.Task[None] | None = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request and return the response as soon as its head has arrived."""
+        self._running += 1
+        try:
+            response = await self._transport.handle_async_request(request)
+        except BaseException:
+            self._end_request()
+            raise
+        stream = cast("httpx.AsyncByteStream", response.stream)
+        response.stream = _CountedStream(stream, self._end_request)
+        return response
+
+    def retire(self) -> None:
+        """Close all connections once no request is running: no new ones will be sent."""
+        self._retired = True
+        self._close_if_unused()
+
+    async def aclose(self) -> None:
+        """Close all connections, including those in use."""
+        await self._transport.aclose()
+
+    def _end_request(self) -> None:
+        self._running -= 1
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        if self._retired and not self._running:
+            self._closing = asyncio.get_running_loop().create_task(self.aclose())
+
+
+class _CountedStream(httpx.AsyncByteStream):
+    """The body of a response that calls a function once when it is closed."""
+
+    __slots__ = ("_on_close", "_stream")
+
+    def __init__(self, stream: httpx.AsyncByteStream, on_close: Callable[[], None]) -> None:
+        self._stream = stream
+        self._on_close: Callable[[], None] | None = on_close
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return aiter(self._stream)
+
+    async def aclose(self) -> None:
+        try:
+            await self._stream.aclose()
+        finally:
+            if self._on_close is not None:
+                self._on_close()
+                self._on_close = None
 
 
 def _read_timeouts(request: httpx.Request) -> ConnectTimeouts:

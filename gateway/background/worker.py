@@ -21,7 +21,7 @@ from gateway.background.events import EventReplay, response_event
 from gateway.background.job import run_job
 from gateway.background.queued_request import QueuedRequest, decode_request, encode_request
 from gateway.background.recorder import EventRecorder, StopReason
-from gateway.context import AppContext
+from gateway.context import AppContext, CurrentContext
 from gateway.errors import NotCancellableError, ResponseNotFoundError
 from gateway.http.auth import Principal
 from gateway.http.headers import JSON
@@ -51,8 +51,9 @@ _BACKGROUND: Final = msgspec.json.Decoder(_Background)
 class BackgroundWorker:
     """Accepts requests and serves them later, a limited number at a time."""
 
-    def __init__(self, app: AppContext) -> None:
-        self._app = app
+    def __init__(self, current: CurrentContext) -> None:
+        self._current = current
+        app = current.value
         self._concurrency = app.config.background.concurrency
         self._lease_seconds = app.config.background.lease_duration
         self._node = f"node_{token_hex(8)}"
@@ -68,6 +69,10 @@ class BackgroundWorker:
         # When running jobs are stopped; None before the shutdown begins.
         self._deadline: float | None = None
         self._release_task: asyncio.Task[None] | None = None
+
+    @property
+    def _app(self) -> AppContext:
+        return self._current.value
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:

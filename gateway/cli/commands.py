@@ -10,6 +10,7 @@ from gateway.cli.diff import diff_command
 from gateway.cli.import_recordings import import_command
 from gateway.cli.key import key_command
 from gateway.cli.migrate import migrate_command
+from gateway.cli.reload import reload_command
 from gateway.cli.replay import replay_command
 from gateway.cli.serve import serve_command
 from gateway.cli.translate import translate_command
@@ -35,6 +36,7 @@ def main() -> None:
 
 for _command in (
     serve_command,
+    reload_command,
     config_command,
     key_command,
     translate_command,

@@ -32,6 +32,7 @@ class Options(Struct, frozen=True):
     host: str | None
     port: int | None
     workers: int | None
+    pid_file: str | None
     backend: str | None
     dialect: DialectName | None
     profile: str | None
@@ -68,6 +69,9 @@ config_option = _option(
     type=click.Path(),
     help="Configuration file, in TOML (default: dragoman.toml, if it exists).",
 )
+pid_file_option = _option(
+    "--pid-file", metavar="FILE", type=click.Path(), help="File with the process id of the gateway."
+)
 _OPTIONS = (
     config_option,
     _option("--host", help="Address to listen on (default: 127.0.0.1)."),
@@ -79,6 +83,7 @@ _OPTIONS = (
     _option(
         "--workers", type=click.IntRange(1), metavar="N", help="Number of processes (default: 1)."
     ),
+    pid_file_option,
     _option(
         "--backend",
         metavar="URL",
@@ -138,7 +143,12 @@ def exit_with_errors(errors: Iterable[str]) -> NoReturn:
 def _overrides(options: Options) -> Table:
     """Return the values of the options, in the tables of the file."""
     given: dict[str, Table] = {
-        "server": {"host": options.host, "port": options.port, "workers": options.workers},
+        "server": {
+            "host": options.host,
+            "port": options.port,
+            "workers": options.workers,
+            "pid_file": options.pid_file,
+        },
         "state": {"url": options.state_url},
         "logging": {"format": options.log_format, "bodies": options.log_bodies or None},
         "recording": {"directory": options.record},

@@ -6,11 +6,11 @@ from typing import cast
 
 import msgspec
 
-from gateway.config.key_checks import Table, check_shape
-from gateway.config.schema import Config, backend_capabilities
+from gateway.config.key_checks import Table, check_shape, valid_part
+from gateway.config.schema import Config, ServerConfig, backend_capabilities
 from gateway.config.value_checks import check_values
 
-__all__ = ["ConfigError", "backend_capabilities", "load_config"]
+__all__ = ["ConfigError", "backend_capabilities", "load_config", "load_server_table"]
 
 
 class ConfigError(Exception):
@@ -21,18 +21,29 @@ class ConfigError(Exception):
         super().__init__("\n".join(self.errors))
 
 
-def load_config(path: str | Path | None, overrides: Table | None = None) -> Config:
+def load_config(
+    path: str | Path | None, overrides: Table | None = None, copy: Path | None = None
+) -> Config:
     """Read a configuration file, or raise all its errors at once.
 
     `overrides` are values that replace those of the file, in tables of the same form; a value of
-    None removes that of the file. Without a file they are the whole configuration.
+    None removes that of the file. Without a file they are the whole configuration. A copy is read
+    instead of the file if it exists.
     """
     path = None if path is None else Path(path)
-    table = _merge({} if path is None else _read_toml(path), overrides or {})
+    table = {} if path is None else _read_toml(path, copy)
+    table = _merge(table, overrides or {})
     if errors := [*check_shape(table, Config), *check_values(table)]:
         raise ConfigError(path, errors)
     _inherit_limits(table)
     return msgspec.convert(table, Config)
+
+
+def load_server_table(path: Path) -> ServerConfig:
+    """Read the valid keys of the table `[server]`; raise `ConfigError` if it is not TOML."""
+    table = _read_toml(path).get("server")
+    part = valid_part(cast("Table", table), ServerConfig) if isinstance(table, dict) else {}
+    return msgspec.convert(part, ServerConfig)
 
 
 def _merge(table: Table, overrides: Table) -> Table:
@@ -59,10 +70,11 @@ def _inherit_limits(table: Table) -> None:
                 backend[name] = general | cast("Table", backend[name])
 
 
-def _read_toml(path: Path) -> Table:
+def _read_toml(path: Path, copy: Path | None = None) -> Table:
     try:
+        source = path if copy is None or not copy.exists() else copy
         # Some editors begin a file with a byte order mark, which TOML does not allow.
-        return tomllib.loads(path.read_text("utf-8-sig"))
+        return tomllib.loads(source.read_text("utf-8-sig"))
     except OSError as error:
         raise ConfigError(path, [error.strerror or str(error)]) from None
     except UnicodeDecodeError as error:

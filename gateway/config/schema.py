@@ -78,6 +78,8 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     # 0 selects a free port.
     port: Port = 8080
     workers: PositiveInt = 1
+    # The file with the process id, for `dragoman reload`.
+    pid_file: NonEmptyString | None = None
     # Measured after decompression.
     max_body_bytes: PositiveInt = 64 * 1024 * 1024
     # Many load balancers close connections without data for 60 seconds.

@@ -16,6 +16,7 @@ OPTIONS = (
     "--host",
     "--port",
     "--workers",
+    "--pid-file",
     "--backend",
     "--dialect",
     "--profile",
@@ -39,10 +40,12 @@ class ConfigSource(Struct, frozen=True):
 
     path: Path | None = None
     overrides: Table = {}
+    # A copy that is read instead, once it exists: of several processes, all use the same content.
+    copy: Path | None = None
 
     def load(self) -> Config:
         """Return the configuration; raise `ConfigError` with all its errors."""
-        return load_config(self.path, self.overrides)
+        return load_config(self.path, self.overrides, self.copy)
 
     def describe(self) -> str:
         """Return the name of the file, for a message."""

@@ -50,6 +50,8 @@ def logging_config(settings: LogConfig) -> StructLoggingConfig:
         wrapper_class=structlog.make_filtering_bound_logger(level),
         log_exceptions="never",
         standard_lib_logging_config=standard_library,
+        # A reload of the configuration may change the level.
+        cache_logger_on_first_use=False,
     )
 
 

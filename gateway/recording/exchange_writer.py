@@ -58,7 +58,7 @@ _HEADER_PREFIXES: Final = ("ratelimit", "x-ratelimit-", "x-stainless-")
 _MAX_VIOLATIONS: Final = 100
 
 
-class FinishedExchange(Struct):
+class FinishedExchange(Struct, tag=True):
     """A captured exchange with its result."""
 
     path: str

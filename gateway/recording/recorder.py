@@ -44,11 +44,22 @@ class Recorder:
         backends = [*backends]
         self._config = config.recording
         self._count = count
-        secrets = [*config_secrets(config, backends)]
-        self._settings = _ENCODER.encode(WriterSettings(config.recording, backends, secrets))
+        self._secrets = {*config_secrets(config, backends)}
+        self._settings = self._make_settings(backends)
         self._process: Process | None = None
         self._next_log = float("-inf")
         self._unlogged = 0
+
+    def update(self, config: Config, backends: Iterable[BackendConfig]) -> None:
+        """Redact the secrets of another configuration, too, and note its backends."""
+        backends = [*backends]
+        self._secrets |= {*config_secrets(config, backends)}
+        self._settings = self._make_settings(backends)
+        if self._process is not None:
+            self._send(self._process, self._settings)
+
+    def _make_settings(self, backends: list[BackendConfig]) -> bytes:
+        return _ENCODER.encode(WriterSettings(self._config, backends, sorted(self._secrets)))
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:

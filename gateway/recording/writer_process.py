@@ -30,8 +30,8 @@ _MEASURE_SECONDS: Final = 5.0
 _MEASURE_FACTOR: Final = 20
 
 
-class WriterSettings(Struct):
-    """The first frame."""
+class WriterSettings(Struct, tag=True):
+    """The first frame, and any later frame after which other settings apply."""
 
     recording: RecordingConfig
     backends: list[BackendConfig]
@@ -92,6 +92,10 @@ class Writer:
         self._directory = _Directory(settings.recording)
         self._maker = RecordingMaker(settings.secrets, settings.backends)
 
+    def update(self, settings: WriterSettings) -> None:
+        """Use other secrets and backends; the directory stays the same."""
+        self._maker = RecordingMaker(settings.secrets, settings.backends)
+
     def write(self, exchange: FinishedExchange) -> WriterResult:
         """Write one exchange, unless a limit is reached."""
         try:
@@ -127,9 +131,13 @@ def main() -> None:
         os.nice(_NICENESS)
     frames = read_frames(sys.stdin.buffer)
     writer = Writer(msgspec.msgpack.decode(next(frames), type=WriterSettings))
-    decoder = msgspec.msgpack.Decoder(FinishedExchange)
+    decoder = msgspec.msgpack.Decoder(FinishedExchange | WriterSettings)
     for frame in frames:
-        result = writer.write(decoder.decode(frame))
+        decoded = decoder.decode(frame)
+        if isinstance(decoded, WriterSettings):
+            writer.update(decoded)
+            continue
+        result = writer.write(decoded)
         sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
         sys.stdout.buffer.flush()
 

@@ -11,20 +11,24 @@ import socket
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 from urllib.parse import urlsplit
 
 import httpx
 import uvicorn
+from msgspec import structs
 from prometheus_client import multiprocess
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from gateway.config.database import database_password, database_url, describe_database
 from gateway.config.schema import BackendConfig, Config, ServerConfig
-from gateway.config.sources import ConfigSource
+from gateway.config.sources import DEFAULT_FILE, ConfigSource
+from gateway.server.pid_file import pid_file
 from gateway.server.protocols import GatewayHttpProtocol, GatewayWebSocketProtocol
+from gateway.server.reload import reload_for_workers
 from gateway.store import StoreError, open_store
 from gateway.terminal import EXIT_INTERRUPTED, print_error
 
@@ -61,17 +65,31 @@ def run_server(
     backends, instead of their own, requires that there is one worker.
     """
     _raise_descriptor_limit()
-    with _listen(config.server) as listener:
+    _ignore_reload_signal()
+    with pid_file(config.server.pid_file), _listen(config.server) as listener:
         if not _migrate_store(config):
             return STARTUP_FAILURE
         print_startup_banner(config, listener.getsockname(), source)
         if config.server.workers == 1:
-            _Server(_uvicorn_config(config, transport), listener).run([listener])
+            factory = AppFactory(config, transport, source)
+            _Server(_uvicorn_config(config, factory), listener).run([listener])
             return 0
-        with _metrics_directory(config):
-            workers = _Workers(_uvicorn_config(config), [listener])
+        with _metrics_directory(config), TemporaryDirectory(prefix="dragoman-config-") as folder:
+            factory = AppFactory(config, None, _with_copy(source, Path(folder)))
+            workers = _Workers(_uvicorn_config(config, factory), [listener], factory)
             workers.run()
         return workers.exit_code
+
+
+def _ignore_reload_signal() -> None:
+    """Ignore SIGHUP, which ends a process by default, until it is handled."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def _with_copy(source: ConfigSource | None, folder: Path) -> ConfigSource | None:
+    """Return the source for workers: a copy of the file that the parent has checked."""
+    return None if source is None else structs.replace(source, copy=folder / DEFAULT_FILE)
 
 
 def _raise_descriptor_limit() -> None:
@@ -165,12 +183,10 @@ def _print(line: str) -> None:
 # uvicorn
 
 
-def _uvicorn_config(
-    config: Config, transport: httpx.AsyncBaseTransport | None = None
-) -> uvicorn.Config:
+def _uvicorn_config(config: Config, factory: "AppFactory") -> uvicorn.Config:
     server = config.server
     return uvicorn.Config(
-        AppFactory(config, transport),
+        factory,
         factory=True,
         workers=server.workers,
         http=GatewayHttpProtocol,
@@ -202,9 +218,16 @@ def _uvicorn_config(
 class AppFactory:
     """Creates the application in the process that serves it; can be pickled."""
 
-    def __init__(self, config: Config, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._config = config
+    def __init__(
+        self,
+        config: Config,
+        transport: httpx.AsyncBaseTransport | None = None,
+        source: ConfigSource | None = None,
+    ) -> None:
+        # Replaced in the parent of several workers, so that new workers have the current one.
+        self.config = config
         self._transport = transport
+        self.source = source
 
     def __call__(self) -> object:
         """Create the application, or exit with the code after which the parent does not retry."""
@@ -212,7 +235,7 @@ class AppFactory:
             # Imported here because the parent of several workers does not need it.
             from gateway.app import create_app  # noqa: PLC0415
 
-            app = create_app(self._config, self._transport)
+            app = create_app(self.config, self._transport, self.source)
         except Exception:
             logging.getLogger(__name__).exception("startup failed")
             sys.exit(STARTUP_FAILURE)
@@ -262,15 +285,33 @@ def _metrics_directory(config: Config) -> Generator[None]:
 class _Workers(Multiprocess):
     """A supervisor that restarts dead workers, unless they cannot start at all."""
 
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, sockets: list[socket.socket], factory: AppFactory
+    ) -> None:
         super().__init__(config, sockets)
         self.exit_code = 0
+        self._factory = factory
 
     def init_processes(self) -> None:
         """Start the workers; print the address when the first one accepts connections."""
         super().init_processes()
         if self.processes[0].wait_until_ready(self.config.timeout_worker_healthcheck):
             print_listening(self.sockets[0].getsockname())
+
+    def handle_hup(self) -> None:
+        """Read the configuration again; if it is valid, send the signal to all workers."""
+        factory = self._factory
+        if factory.source is None:
+            return
+        config = reload_for_workers(factory.source, factory.config)
+        if config is None:
+            return
+        factory.config = config
+        for process in self.processes:
+            # A process that is still starting would end. If it gets too late, it is replaced.
+            ready = process.wait_until_ready(self.config.timeout_worker_healthcheck)
+            if ready and process.pid is not None:
+                os.kill(process.pid, signal.SIGHUP)
 
     def keep_subprocess_alive(self) -> None:
         """Replace workers that have died, and remove their metrics."""

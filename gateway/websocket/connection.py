@@ -16,7 +16,7 @@ from litestar.types.asgi_types import (
 
 from adapters import DragomanError, InvalidRequestError
 from adapters.wire.error_body import to_error
-from gateway.context import AppContext
+from gateway.context import CurrentContext
 from gateway.errors import (
     ConnectionExpiredError,
     InternalError,
@@ -57,20 +57,20 @@ class Connection:
 
     def __init__(
         self,
-        app: AppContext,
+        current: CurrentContext,
         principal: Principal,
         headers: dict[str, str],
         path: str,
         receive: Receive,
         send: Send,
     ) -> None:
-        self._app = app
+        self._current = current
         self._principal = principal
         self._headers = headers
         self._path = path
         self._receive = receive
         self._send = send
-        self._max_bytes = app.config.server.max_body_bytes
+        self._max_bytes = current.value.config.server.max_body_bytes
         self._queues = StreamQueues(self._max_bytes)
         self._tasks: set[asyncio.Task[None]] = set()
         self._cached_responses: dict[str, CachedResponse] = {}
@@ -83,7 +83,7 @@ class Connection:
         read_task = asyncio.create_task(self._read_messages())
         shutdown_task = asyncio.create_task(shutdown.wait())
         tasks = {read_task, shutdown_task}
-        lifetime = self._app.config.server.websocket_max_lifetime or None
+        lifetime = self._current.value.config.server.websocket_max_lifetime or None
         try:
             await asyncio.wait(tasks, timeout=lifetime, return_when=asyncio.FIRST_COMPLETED)
             if not read_task.done():
@@ -177,9 +177,10 @@ class Connection:
         record, stream_id = self._new_record(), message.stream_id
         cache = ResponseCache(self._cached_responses, self._max_bytes, stream_id)
         sink = WebSocketSink(self._headers, self._receive_disconnect, self._send, record, stream_id)
+        # A reload of the configuration applies to the next turn.
+        app = self._current.value
         try:
-            work = serve_turn(self._app, self._principal, message, cache, sink)
-            await serve(self._app, sink, work)
+            await serve(app, sink, serve_turn(app, self._principal, message, cache, sink))
         finally:
             if record.outcome != "ok" or record.status >= HTTPStatus.BAD_REQUEST:
                 cache.discard(message.previous_response_id)
@@ -198,7 +199,7 @@ class Connection:
         record = self._new_record()
         record.status = error.status
         record.note_error(error.code)
-        self._app.record_exchange(record)
+        self._current.value.record_exchange(record)
         await send_event(self._send, write_error_event(error.status, to_error(error), stream_id))
 
     async def _close(self, code: int) -> None:
@@ -208,10 +209,11 @@ class Connection:
 
 
 async def handle_websocket(
-    app: AppContext, scope: WebSocketScope, receive: Receive, send: Send
+    current: CurrentContext, scope: WebSocketScope, receive: Receive, send: Send
 ) -> None:
     """Authenticate a client, accept its connection and serve it until it is closed."""
     await receive()
+    app = current.value
     headers, record = read_headers(scope["headers"]), ExchangeRecord(scope["path"])
     try:
         _check_origin(headers)
@@ -224,7 +226,7 @@ async def handle_websocket(
     accept: WebSocketAcceptEvent = {"type": "websocket.accept", "subprotocol": None, "headers": []}
     await send(accept)
     headers = _turn_headers(headers)
-    connection = Connection(app, principal, headers, scope["path"], receive, send)
+    connection = Connection(current, principal, headers, scope["path"], receive, send)
     await connection.run(_shutdown_event(scope))
 
 

@@ -52,6 +52,8 @@ async def serve_turn(
     sink: ReplySink,
 ) -> None:
     """Serve the request of one message."""
+    # The key may have been removed since the connection was opened.
+    principal = app.authenticator.reauthenticate(principal.owner, principal.authorization)
     if sink.record.capture is not None:
         sink.record.capture.note_request(message.body.encode())
     if message.generate:

@@ -63,7 +63,6 @@ def test_examples_in_the_help_run(
     (tmp_path / "batch.jsonl.gz").write_bytes(gzip.compress(cli.EXAMPLE))
     (tmp_path / "new.json").write_bytes(cli.REQUEST)
     (tmp_path / "src").mkdir()
-    (tmp_path / "dragoman.toml").touch()
     (tmp_path / "cassette.yaml").write_text("interactions: []")
     (tmp_path / "cassette.json").write_text('{"interactions": []}')
     (tmp_path / "session.har").write_text('{"log": {"entries": []}}')
@@ -71,6 +70,9 @@ def test_examples_in_the_help_run(
         record(tmp_path / folder / "1")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gateway.server.run.run_server", exit_code_zero)
+    monkeypatch.setattr("gateway.server.pid_file.running_process", exit_code_zero)
+    monkeypatch.setattr("os.kill", exit_code_zero)
+    (tmp_path / "dragoman.toml").write_text('[server]\npid_file = "dragoman.pid"\n')
     examples = re.findall(r"^ +dragoman (.*)$", COMMANDS[name].help or "", re.MULTILINE)
     assert examples
     for example in examples:

@@ -87,6 +87,7 @@ VARIABLE_VALUES = {
     "DRAGOMAN_HOST": "127.0.0.2",
     "DRAGOMAN_PORT": "2",
     "DRAGOMAN_WORKERS": "4",
+    "DRAGOMAN_PID_FILE": "p",
     "DRAGOMAN_BACKEND": "https://h/v1",
     "DRAGOMAN_DIALECT": "responses",
     "DRAGOMAN_PROFILE": "openai",
@@ -106,7 +107,7 @@ def test_every_option_has_a_variable(
     file = tmp_path / "dragoman.toml"
     file.write_text('[state]\nurl_env = "NOT_SET"\n' + BACKEND.format(url=URL))
     assert run(f"serve --config {file} --port 3").exit_code == 0
-    server = ServerConfig(host="127.0.0.2", port=3, workers=4)
+    server = ServerConfig(host="127.0.0.2", port=3, workers=4, pid_file="p")
     assert served == [
         Config(
             server=server,
@@ -261,7 +262,7 @@ def test_application_that_fails_to_start_is_not_retried(
     assert "broken on purpose" in caplog.text
 
 
-def test_workers_share_a_metrics_directory_that_is_removed(tmp_path: Path) -> None:
+def test_workers_share_directories_that_are_removed(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     text = "[server]\nworkers = 2\n"
@@ -269,7 +270,7 @@ def test_workers_share_a_metrics_directory_that_is_removed(tmp_path: Path) -> No
         for path in ("/health", "/metrics"):
             assert raw_http.send(gateway, "GET", path).status == 200
         names = [path.name.rpartition("-")[0] for path in temporary.iterdir()]
-        assert names == ["dragoman-metrics"]
+        assert sorted(names) == ["dragoman-config", "dragoman-metrics"]
         gateway.terminate()
         assert gateway.wait() == 0
     assert list(temporary.iterdir()) == []

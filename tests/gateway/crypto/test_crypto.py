@@ -15,7 +15,6 @@ from adapters.ir.types import ExtraField, Reasoning, Request, ToolCall
 from adapters.losses import Losses
 from adapters.reasoning.policy import ReasoningRestorer, strip_sealed
 from adapters.reasoning.sealed import ReasoningPayload, extra_content_field
-from gateway.app import make_sealing_keys
 from gateway.config.schema import Config, SealingConfig
 from gateway.crypto import (
     RANDOM_IDS,
@@ -24,6 +23,7 @@ from gateway.crypto import (
     new_sealing_key,
     parse_sealing_key,
 )
+from gateway.service import make_sealing_keys
 from gateway.store import Store
 from tests.gateway.stores import opened_store, with_two_stores, with_url
 

@@ -11,6 +11,7 @@ import pytest
 from litestar.types import HTTPRequestEvent, HTTPScope, Message
 
 from gateway import app as application
+from gateway import service
 from gateway.config.schema import BackendConfig, Config, StateConfig
 from tests.gateway.backend_replies import Turn, stream_events
 from tests.gateway.plain_requests import request_body, request_path
@@ -67,7 +68,7 @@ def test_stream_does_not_hold_its_request(client: str, monkeypatch: pytest.Monke
     def make_transport(_: BackendConfig) -> httpx.MockTransport:
         return httpx.MockTransport(reply)
 
-    monkeypatch.setattr(application, "make_transport", make_transport)
+    monkeypatch.setattr(service, "make_transport", make_transport)
     request = request_body(client, "m", streamed=True) | {"store": False}
     body = json.dumps(request).encode()
     before = sys.getrefcount(body)
