@@ -39,6 +39,8 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
     arguments: tuple[str, ...] = ()
     stdin: str = ""
     environment: dict[str, str] = {}
+    # Code that the rewritten program must not have, because a reader would not accept it.
+    avoid: tuple[str, ...] = ()
 
     @property
     def watched(self) -> Sequence[str]:

@@ -5,7 +5,7 @@ only tools or only the Responses API, and that makes several calls at once unles
 to.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,7 @@ from tests.gateway.migration.code.programs import (
     sources,
     texts,
 )
+from tests.gateway.migration.code.rewritten_text import check_notebook, check_source, code_of
 from tests.judges.reading import JsonObject
 
 # What the rewrite changes in a request; all else must be the same.
@@ -85,15 +86,27 @@ def test_rewritten_program_does_the_same(
     before = lab.before(name, tmp_path / "before" / "program")
     folder = tmp_path / "after" / "program"
     copy_program("legacy", name, folder)
+    original = texts(folder)
     migration = migrate(folder, target)
     assert migration.exit_code == 0, migration.output
-    rewritten = migration.texts
     again = migrate(folder, target)
-    assert (again.exit_code, again.texts) == (0, rewritten)
+    assert (again.exit_code, again.texts) == (0, migration.texts)
     after = lab.after(name, folder, target)
     assert after.printed == before.printed
     assert after.calls == before.calls
     _check_wire(before, after)
+    _check_texts(name, target, original, migration.texts)
+
+
+def _check_texts(
+    name: str, target: str, original: Mapping[str, str], rewritten: Mapping[str, str]
+) -> None:
+    """Check that the changes are those that a reader expects."""
+    for file, text in rewritten.items():
+        check_source(code_of(file, original[file]), code_of(file, text), target)
+        if file.endswith(".ipynb"):
+            check_notebook(original[file], text)
+        assert [code for code in PROGRAMS[name].avoid if code in text] == []
 
 
 def _check_wire(before: Outputs, after: Outputs) -> None:
