@@ -144,6 +144,11 @@ def read_reply(document: Document) -> Reply:
     return accumulate([*events, *reader.flush()])
 
 
+def encode_reply(reply: Reply, dialect: Dialect) -> bytes:
+    """Return a whole reply of a dialect."""
+    return msgspec.json.encode(dialect.write_reply(reply, _context()))
+
+
 def _context() -> ReplyContext:
     # Losses are of no interest here: a lost value is a difference.
     return ReplyContext(EMPTY_REQUEST, deterministic_ids(), Losses(None), _REPLY_OPTIONS)

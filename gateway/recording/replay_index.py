@@ -150,18 +150,22 @@ class ReplayIndex:
 
     def find(self, request: RequestMeaning) -> RecordedReply | None:
         """Return the reply to send now; None if no recorded request has the same meaning."""
+        found = self.matches(request)
+        if not found:
+            return None
+        key = tuple(map(id, found))
+        self._received[key] += 1
+        return found[min(self._received[key], len(found)) - 1]
+
+    def matches(self, request: RequestMeaning) -> list[RecordedReply]:
+        """Return the replies to requests with the same meaning that differ least, in order."""
         compared = [
             (reply, compare_requests(reply.request, request))
             for reply in self._equal.get(request.fingerprint, self._redacted)
         ]
         matches = [(one.minor, reply) for reply, one in compared if not one.differences]
-        if not matches:
-            return None
-        fewest = min(minor for minor, _ in matches)
-        found = [reply for minor, reply in matches if minor == fewest]
-        key = tuple(map(id, found))
-        self._received[key] += 1
-        return found[min(self._received[key], len(found)) - 1]
+        fewest = min((minor for minor, _ in matches), default=0)
+        return [reply for minor, reply in matches if minor == fewest]
 
 
 class Mismatch(Struct, frozen=True):

@@ -22,6 +22,7 @@ from gateway.http.headers import drop_hop_by_hop
 from gateway.recording.diff_output import describe_differences
 from gateway.recording.replay_index import Mismatch, RecordedReply, ReplayIndex, find_nearest
 from gateway.recording.request_meaning import read_meaning
+from gateway.recording.single_calls import SingleCallIndex
 
 # The differences that the error for an unknown request contains.
 _MAX_DIFFERENCES: Final = 5
@@ -105,6 +106,7 @@ class ReplayTransport(httpx.AsyncBaseTransport):
     ) -> None:
         self._backends = backends
         self._indices = [ReplayIndex(backend.replies) for backend in backends]
+        self._single_calls = [SingleCallIndex(backend.replies) for backend in backends]
         self._speed = speed
         self._cut = cut
 
@@ -119,7 +121,7 @@ class ReplayTransport(httpx.AsyncBaseTransport):
             message = f"a replay does not support {request.method} {request.url.path}"
             return _error(dialect, message, "unknown_url")
         meaning = read_meaning(await request.aread(), dialect)
-        found = self._indices[place].find(meaning)
+        found = self._indices[place].find(meaning) or self._single_calls[place].find(meaning)
         if found is not None:
             return self._send(found)
         if self._has_other_backend(place, meaning.model):

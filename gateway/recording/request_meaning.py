@@ -1,6 +1,7 @@
 """The meaning of a request, by which a replay finds the recording that belongs to it."""
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -35,6 +36,7 @@ class RequestMeaning:
 
     def __init__(self, dialect: Dialect, value: Object, paths: tuple[str, ...] = ()) -> None:
         self.dialect = dialect
+        self._value = value
         # The path of each item in the request.
         self.paths = paths
         model = value.get("model")
@@ -47,6 +49,18 @@ class RequestMeaning:
         }
         # Equal for requests that match, unless one has redactions.
         self.fingerprint = NormalBody(major).fingerprint()
+
+    @property
+    def items(self) -> list[Json]:
+        """The items of the conversation; none if the request could not be read."""
+        items = self._value.get("items")
+        return items if isinstance(items, list) else []
+
+    def with_items(self, order: Iterable[int]) -> "RequestMeaning":
+        """Return the request with some of its items, by their indices."""
+        chosen = [*order]
+        value: Object = {**self._value, "items": [self.items[index] for index in chosen]}
+        return RequestMeaning(self.dialect, value, tuple(self.paths[index] for index in chosen))
 
 
 class RequestComparison(Struct, frozen=True):

@@ -64,9 +64,11 @@ def record_sessions(backend: ScriptedBackend, gateway: Gateway) -> None:
         script_turns(backend, dialect, f"{dialect}-session", *TURNS)
         run_session(gateway, "chat", f"{dialect}-session", "raw")
     for dialect in WITH_PARALLEL_CALLS:
-        script_turns(backend, dialect, f"{dialect}-parallel", PARALLEL)
+        script_turns(backend, dialect, f"{dialect}-parallel", PARALLEL, TURNS[-1])
         with sdk_client(gateway) as sdk:
-            make_client("chat", sdk, f"{dialect}-parallel", "raw").send_question()
+            client = make_client("chat", sdk, f"{dialect}-parallel", "raw")
+            client.send_question()
+            client.send_results(RESULTS)
         script_turns(backend, dialect, f"{dialect}-agent", *AGENT_TURNS)
         asyncio.run(run_agent("responses", f"{dialect}-agent", gateway.url, streamed=True))
     events = stream_events("chat", Turn("one two three four"))
@@ -134,13 +136,17 @@ def test_replies_are_legal(
 @pytest.mark.parametrize("dialect", WITH_PARALLEL_CALLS)
 @pytest.mark.parametrize("client", DIALECTS)
 @STREAMED_OR_NOT
-def test_legacy_clients_get_the_first_of_parallel_calls(
+def test_parallel_calls_are_replayed_to_legacy_clients_one_by_one(
     replay: Gateway, client: str, dialect: str, *, streamed: bool
 ) -> None:
+    mode = "raw" if streamed else "unary"
+    if client == "legacy":
+        turns = run_session(replay, client, f"{dialect}-parallel", mode)
+        assert turns == [PARALLEL.for_legacy(), TURNS[1], TURNS[2]]
+        return
     with sdk_client(replay) as sdk:
-        mode = "raw" if streamed else "unary"
-        turn = make_client(client, sdk, f"{dialect}-parallel", mode).send_question().turn
-    assert turn == (PARALLEL.for_legacy() if client == "legacy" else PARALLEL)
+        one = make_client(client, sdk, f"{dialect}-parallel", mode)
+        assert [one.send_question().turn, one.send_results(RESULTS).turn] == [PARALLEL, TURNS[2]]
 
 
 @pytest.mark.parametrize("dialect", WITH_PARALLEL_CALLS)
