@@ -79,7 +79,7 @@ def _has_double_quotes(source: str) -> bool:
 def _misplaced(tree: ast.Module) -> Iterator[str]:
     """Yield the arguments on lines of their own that are not below the others."""
     for call in _of_type(tree, ast.Call):
-        arguments = [*call.args, *call.keywords]
+        arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
         places = [(one.lineno, one.col_offset) for one in arguments]
         lines = [call.func.end_lineno, *(one.end_lineno for one in arguments)]
         first = [
