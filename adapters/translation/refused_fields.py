@@ -41,6 +41,9 @@ _KIND: Final = (
     r"(?:parameter|param|argument|field|property|properties|key|name|input|option)(?:s|\(s\))?"
 )
 _UNUSUAL: Final = r"(?:unsupported|unknown|unrecognized|unexpected|extra|additional)"
+_BEFORE_NAMES: Final = "(?: (?:supplied|received|found|in object))?:?"
+# Gemini names the object around an inner field after it.
+_NOT_INNER: Final = "(?! at ')"
 _UNSUPPORTED: Final = (
     r"(?:unsupported|unknown|unrecognized|deprecated for|(?:currently )?not (?:yet )?"
     r"(?:supported|allowed|permitted|accepted|recognized))"
@@ -50,7 +53,10 @@ _REFUSALS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         # OpenAI, Azure, Gemini, servers in Python, Go and Rust.
-        rf"\b{_UNUSUAL} (?:\w+ )?{_KIND}(?: (?:supplied|received|found))?:? ({_NAMES})",
+        rf"\b{_UNUSUAL} (?:\w+ )?{_KIND}{_BEFORE_NAMES} ((?>{_NAMES})){_NOT_INNER}",
+        # Cohere and servers in C#.
+        rf"({_NAME}) (?:is )?not a (?:valid|known) {_KIND}",
+        rf"could not find member ({_NAME}) on object",
         # Pydantic, as JSON and as Python prints it.
         rf"({_NAME}): extra (?:inputs|fields)(?: are)? not permitted",
         rf"extra (?:inputs|fields)(?: are)? not permitted,? {_KIND}: ({_NAMES})",
@@ -59,7 +65,8 @@ _REFUSALS: Final = tuple(
         # Bedrock.
         rf"extraneous key \[({_NAME})\] is not permitted",
         # Groq and Cerebras; the words before the name exclude "functions with x are not supported".
-        rf"(?<!with )(?<!\w)({_NAME}) (?:is|are) {_UNSUPPORTED}",
+        rf"(?<!with )(?<!\w)({_NAME}) (?:is|are) {_UNSUPPORTED}(?! to )",
+        rf"\b{_KIND} ({_NAME}) (?:not supported|not allowed|unknown|unsupported)",
         rf"\bdo(?:es)? not support (?:the )?(?:{_KIND}:? )?({_NAMES})",
         rf"{_KIND} (?:are )?not supported(?: (?:on|by|for|with) this model)?: ({_NAMES})",
         rf"\(({_NAMES}) (?:was|were) unexpected\)",

@@ -51,6 +51,18 @@ def pydantic_error(*fields: str) -> JsonObject:
 
 
 WORDINGS: list[tuple[JsonObject, set[str]]] = [
+    (openai_error("Unrecognized key(s) in object: 'store', 'user'"), {"store", "user"}),
+    (openai_error("Parameter store not supported"), {"store"}),
+    ({"message": "unknown field: parameter 'store' is not a valid field"}, {"store"}),
+    (openai_error("Could not find member 'store' on object of type 'ChatRequest'."), {"store"}),
+    (openai_error("The user is not allowed to access this model"), set()),
+    (
+        openai_error(
+            'Unknown name "store" at '
+            "'tools[0].function_declarations[0].parameters': Cannot find field."
+        ),
+        set(),
+    ),
     (
         openai_error(
             "Unsupported parameter: 'temperature' is not supported with this model.",
