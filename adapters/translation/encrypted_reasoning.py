@@ -19,7 +19,14 @@ from adapters.wire.json_object import is_present
 _CODE: Final = "invalid_encrypted_content"
 # The error without its code, as some proxies send it.
 _MESSAGES: Final = ("could not be decrypted", "could not be verified")
-_REASON: Final = "encrypted reasoning that the backend cannot decrypt is left out"
+_REASON: Final = (
+    "encrypted reasoning that the backend cannot decrypt is left out, and the id of the item after"
+    " it"
+)
+
+
+# The types of items that may follow reasoning and do not require an id.
+_OPTIONAL_IDS: Final = frozenset(("", "message", "function_call", "custom_tool_call"))
 
 
 class _ItemHead(Struct):
@@ -48,7 +55,7 @@ def without_encrypted_reasoning(request: BackendRequest) -> BackendRequest | Non
     try:
         fields = _FIELDS.decode(request.body)
         items = _ITEMS.decode(fields.get(name, Raw(b"[]")))
-        kept = [item for item in items if not _is_encrypted_reasoning(item)]
+        kept = _without_reasoning(items)
     except DECODE_ERRORS:
         return None
     if len(kept) == len(items):
@@ -56,6 +63,30 @@ def without_encrypted_reasoning(request: BackendRequest) -> BackendRequest | Non
     fields[name] = Raw(_ENCODER.encode(kept))
     loss = Loss("dropped", options.client.names["items"], _REASON)
     return replace(request, body=_ENCODER.encode(fields), losses=(*request.losses, loss))
+
+
+def _without_reasoning(items: list[Raw]) -> list[Raw]:
+    """Return the items without encrypted reasoning, and without the id of the item after it.
+
+    A backend that knows this item rejects it without its reasoning
+    (https://github.com/langchain-ai/langchainjs/issues/9082).
+    """
+    kept: list[Raw] = []
+    removed = False
+    for item in items:
+        if _is_encrypted_reasoning(item):
+            removed = True
+            continue
+        kept.append(_without_id(item) if removed else item)
+        removed = False
+    return kept
+
+
+def _without_id(item: Raw) -> Raw:
+    fields = _FIELDS.decode(item)
+    if "id" not in fields or _HEAD.decode(item).type not in _OPTIONAL_IDS:
+        return item
+    return Raw(_ENCODER.encode({name: fields[name] for name in fields if name != "id"}))
 
 
 def _is_encrypted_reasoning(raw: Raw) -> bool:

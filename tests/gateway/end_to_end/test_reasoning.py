@@ -407,7 +407,13 @@ def test_reasoning_of_another_account_is_left_out(
     )
     refused, accepted = node.backend.received(model)[-2:]
     items = objects_in(refused.json(), "input")
-    assert [one for one in items if one.get("type") != "reasoning"] == accepted.json()["input"]
+    expected: list[JsonObject] = []
+    for before, one in zip([{}, *items], items, strict=False):
+        if one.get("type") != "reasoning":
+            # Its id would require the reasoning.
+            removed = "id" if before.get("type") == "reasoning" else ""
+            expected.append({name: one[name] for name in one if name != removed})
+    assert expected == accepted.json()["input"]
 
 
 def test_encrypted_content_that_stays_invalid_is_an_error(node: Harness) -> None:
