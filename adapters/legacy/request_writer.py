@@ -9,6 +9,7 @@ from adapters.chat.request_writer import write_function, write_settings
 from adapters.chat.wire import NAMES as CHAT_NAMES
 from adapters.chat.wire import Wire, extras_writer
 from adapters.ir.types import (
+    Extras,
     FunctionTool,
     NamedToolChoice,
     Refusal,
@@ -55,6 +56,8 @@ _NEWER_FIELDS = (
     "top_logprobs",
     "verbosity",
 )
+_NEWER_MESSAGE_FIELDS = ("audio", "images")
+_NEWER_REASON = f"{LABEL} may not support this field"
 _ENCODER = msgspec.json.Encoder()
 # Legacy functions have no `strict`.
 _WITHOUT_STRICT = Capabilities(strict_tools=False)
@@ -71,8 +74,7 @@ def write_request(request: Request, capabilities: Capabilities, losses: Losses) 
     extras_writer(losses, LABEL, capabilities.extra_fields).carry(request.extras, wire)
     if capabilities.newer_fields is False:
         newer = tuple(name for name in _NEWER_FIELDS if name not in capabilities.extra_fields)
-        reason = f"{LABEL} may not support this field"
-        drop_unsupported_fields(wire, newer, NAMES, losses, reason)
+        drop_unsupported_fields(wire, newer, NAMES, losses, _NEWER_REASON)
     drop_unsupported_fields(wire, capabilities.unsupported_fields, NAMES, losses)
     return _ENCODER.encode(wire)
 
@@ -129,6 +131,15 @@ class LegacyMessageWriter(MessageWriter):
     """Writes each call as a message, followed by its output."""
 
     label = LABEL
+
+    def _accepted_extras(self, extras: Extras, path: str) -> Extras:
+        accepted = super()._accepted_extras(extras, path)
+        if self._capabilities.newer_fields is not False:
+            return accepted
+        newer = [extra for extra in accepted if extra.name in _NEWER_MESSAGE_FIELDS]
+        for extra in newer:
+            self._losses.dropped(f"{path}.{extra.name}", _NEWER_REASON, "capability")
+        return tuple(extra for extra in accepted if extra not in newer)
 
     def _texts(self, turn: AssistantItems) -> tuple[str, str]:
         text, refusal = turn.texts()
