@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
 from adapters.chat.tool_calls import ToolCallAssembler, name_and_fragment
-from adapters.chat.wire import CallDelta, Chunk, ChunkChoice, FunctionDelta, MessageDelta
+from adapters.chat.wire import LABEL, CallDelta, Chunk, ChunkChoice, FunctionDelta, MessageDelta
 from adapters.dialect import ReplyContext, Verdict
 from adapters.ir.events import Event
 from adapters.json_text import DECODE_ERRORS, is_complete_json
@@ -25,6 +25,14 @@ CallStyle = Literal["tools", "functions"]
 TRUNCATED_REASONS = ("length", "content_filter")
 # The finish reason of a choice with calls.
 CALL_REASONS: dict[CallStyle, str] = {"tools": "tool_calls", "functions": "function_call"}
+_FINISH_REASONS = frozenset(("stop", *TRUNCATED_REASONS, *CALL_REASONS.values()))
+
+
+def wrong_finish(reason: str) -> str:
+    """Return why a finish reason is replaced."""
+    if reason in _FINISH_REASONS:
+        return f"{reason!r} contradicts the reply"
+    return f"{reason!r} is not a finish reason of {LABEL}"
 
 
 class _Output(Struct, gc=False):
@@ -225,7 +233,7 @@ class ChunkCheck:
             self._holds_rest = True
         expected = CALL_REASONS[self._style] if state.calls else "stop"
         if reason != expected and reason not in TRUNCATED_REASONS:
-            self._report("finish_reason", f"{reason!r} contradicts the reply")
+            self._report("finish_reason", wrong_finish(reason))
 
     # Calls
 

@@ -9,7 +9,12 @@ from typing import Annotated, Literal, cast
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
-from adapters.chat.repair_check import CALL_REASONS, TRUNCATED_REASONS, CallStyle
+from adapters.chat.repair_check import (
+    CALL_REASONS,
+    TRUNCATED_REASONS,
+    CallStyle,
+    wrong_finish,
+)
 from adapters.chat.stream_repair import CHOICE_FIELDS, MESSAGE_FIELDS
 from adapters.chat.wire import CallDelta, Chunk, ChunkChoice, FunctionDelta, MessageDelta, Wire
 from adapters.dialect import ReplyContext
@@ -155,8 +160,9 @@ class _ReplyCheck:
         has_calls = self._check_calls(message, f"{path}.message")
         expected = CALL_REASONS[self._style] if has_calls else "stop"
         if choice.finish_reason not in (expected, *TRUNCATED_REASONS):
-            why = f"{choice.finish_reason!r} contradicts the reply"
-            self._report(f"{path}.finish_reason", why if choice.finish_reason else "missing; added")
+            reason = choice.finish_reason
+            why = wrong_finish(reason) if reason else "missing; added"
+            self._report(f"{path}.finish_reason", why)
 
     def _check_calls(self, message: MessageDelta, path: str) -> bool:
         """Check the calls of a message; return whether it has any."""
