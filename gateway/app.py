@@ -2,11 +2,12 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import httpx
 from litestar import Litestar
+from litestar.config.cors import CORSConfig
 from litestar.middleware import DefineMiddleware
 from litestar.plugins import PluginProtocol
 from litestar.types import ControllerRouterHandler
@@ -19,6 +20,9 @@ from gateway.http.paths import rewrite_paths
 from gateway.observability.logging import logging_config
 from gateway.openapi.document import SchemaPlugin, openapi_config
 from gateway.service import Service
+
+# The headers of replies that pages of other sites may read.
+_EXPOSED_HEADERS = ["dragoman-loss", "dragoman-token-count-source", "retry-after", "x-request-id"]
 
 
 def create_app(
@@ -53,6 +57,7 @@ def create_app(
         middleware=middleware,
         exception_handlers={Exception: handle_error},
         before_send=[add_request_id],
+        cors_config=_cors_config(config.server.cors_origins),
         openapi_config=openapi_config(schemas),
         lifespan=[_lifespan(service, source)],
         request_max_body_size=config.server.max_body_bytes,
@@ -60,6 +65,13 @@ def create_app(
     # Litestar runs its middleware only after routing.
     app.asgi_handler = rewrite_paths(app.asgi_handler)
     return app
+
+
+def _cors_config(origins: Sequence[str]) -> CORSConfig | None:
+    """Return the settings for pages of other sites, or None if they may not use the gateway."""
+    if not origins:
+        return None
+    return CORSConfig(allow_origins=[*origins], expose_headers=_EXPOSED_HEADERS)
 
 
 def _lifespan(

@@ -11,6 +11,7 @@ from gateway.config import load_config
 from gateway.config.reload import RELOADED_TABLES
 from gateway.config.schema import Config
 from gateway.config.sources import OPTIONS, variable_of
+from tests.gateway.certificates import CertificateAuthority
 from tests.gateway.cli.command_line import run
 from tests.losses_page import ROOT
 from tests.test_readme import blocks, table
@@ -50,11 +51,13 @@ def test_config_commands_run(line: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_files_in_the_page_are_valid(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("secret")
+    (tmp_path / "database-password").write_text("secret")
+    certificate, key = CertificateAuthority(tmp_path).issue("tls")
+    certificate.rename(tmp_path / "tls.crt")
+    key.rename(tmp_path / "tls.key")
     file = tmp_path / "dragoman.toml"
     for block in blocks("toml", PAGE):
-        file.write_text(re.sub(r"/run/secrets/[\w-]+", str(secret), block))
+        file.write_text(re.sub(r"/run/secrets|/etc/dragoman", str(tmp_path), block))
         load_config(file)
 
 

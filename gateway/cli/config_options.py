@@ -33,6 +33,8 @@ class Options(Struct, frozen=True):
     port: int | None
     workers: int | None
     pid_file: str | None
+    tls_cert_file: str | None
+    tls_key_file: str | None
     backend: str | None
     dialect: DialectName | None
     profile: str | None
@@ -84,6 +86,8 @@ _OPTIONS = (
         "--workers", type=click.IntRange(1), metavar="N", help="Number of processes (default: 1)."
     ),
     pid_file_option,
+    _option("--tls-cert-file", metavar="FILE", type=click.Path(), help="Certificate, to use TLS."),
+    _option("--tls-key-file", metavar="FILE", type=click.Path(), help="Key of the certificate."),
     _option(
         "--backend",
         metavar="URL",
@@ -148,21 +152,23 @@ def _overrides(options: Options) -> Table:
             "port": options.port,
             "workers": options.workers,
             "pid_file": options.pid_file,
+            "tls": _given(cert_file=options.tls_cert_file, key_file=options.tls_key_file) or None,
         },
         "state": {"url": options.state_url},
         "logging": {"format": options.log_format, "bodies": options.log_bodies or None},
         "recording": {"directory": options.record},
     }
-    tables = {
-        name: {key: value for key, value in table.items() if value is not None}
-        for name, table in given.items()
-    }
+    tables = {name: _given(**table) for name, table in given.items()}
     overrides: Table = {name: table for name, table in tables.items() if table}
     if options.state_url is not None:
         overrides["state"] = {"url": options.state_url, "url_env": None, "url_file": None}
     if backend := _make_backend(options):
         overrides["backends"] = [backend]
     return overrides
+
+
+def _given(**values: object) -> Table:
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _make_backend(options: Options) -> Table | None:

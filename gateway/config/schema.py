@@ -50,6 +50,13 @@ KeyDigest = Annotated[
 Url = Annotated[
     str, Meta(pattern="^https?://[^/]+", description="a URL that begins with http:// or https://")
 ]
+Origin = Annotated[
+    str,
+    Meta(
+        pattern=r"^(\*|https?://[^/*\s]+)$",
+        description='an origin such as "https://app.example", or "*"',
+    ),
+]
 Date = Annotated[date, Meta(description="a date such as 2027-06-30, without quotes")]
 ImportPath = Annotated[
     str,
@@ -71,6 +78,15 @@ MAX_CHOICES = 8
 MEMORY_URL = "memory:"
 
 
+class ServerTlsConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """TLS of the listening socket; the files are PEM, and are read again when they change."""
+
+    # None to serve without TLS.
+    cert_file: NonEmptyString | None = None
+    # None if the key is in the file of the certificate.
+    key_file: NonEmptyString | None = None
+
+
 class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The HTTP server."""
 
@@ -87,6 +103,9 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     shutdown_timeout: Seconds = 30
     websocket: bool = True
     websocket_max_lifetime: Seconds = 3600
+    # The web sites whose pages may use the gateway from a browser.
+    cors_origins: tuple[Origin, ...] = ()
+    tls: ServerTlsConfig = ServerTlsConfig()
 
 
 class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True):

@@ -17,6 +17,8 @@ OPTIONS = (
     "--port",
     "--workers",
     "--pid-file",
+    "--tls-cert-file",
+    "--tls-key-file",
     "--backend",
     "--dialect",
     "--profile",

@@ -37,6 +37,7 @@ from gateway.config.schema import (
     KeyConfig,
     ModelConfig,
     SealingConfig,
+    ServerTlsConfig,
     TlsConfig,
     TracingConfig,
     read_nulls,
@@ -88,6 +89,7 @@ def check_values(table: Table) -> Iterator[str]:
     yield from _check_tracing(config.tracing)
     yield from _check_sealing(config.sealing)
     yield from check_state(config.state, config.server.workers)
+    yield from _check_files(config.server.tls, "server.tls")
 
 
 def _valid_elements(array: object, struct: type[Element], path: str) -> dict[str, Element]:
@@ -283,26 +285,32 @@ def _check_headers(headers: dict[str, str], path: str) -> Iterator[str]:
 
 
 def _check_tls(tls: TlsConfig, path: str) -> Iterator[str]:
-    if tls.key_file is not None and tls.cert_file is None:
-        yield f"{key_path(path, 'cert_file')}: required with key_file"
-        return
-    files = {"ca_file": tls.ca_file, "cert_file": tls.cert_file, "key_file": tls.key_file}
-    unreadable = {
-        name: reason
-        for name, file in files.items()
-        if file is not None and (reason := _read_error(file))
-    }
-    for name, reason in unreadable.items():
-        where = key_path(path, name)
-        yield f"{where}: cannot read {preview(files[name], where)}: {reason}"
-    if tls.ca_file is not None and "ca_file" not in unreadable:
-        where = key_path(path, "ca_file")
+    where = key_path(path, "ca_file")
+    if errors := [*_check_readable({where: tls.ca_file})]:
+        yield from errors
+    elif tls.ca_file is not None:
         try:
             ssl.create_default_context(cafile=tls.ca_file)
         except ssl.SSLError:
             yield f"{where}: {preview(tls.ca_file, where)} contains no certificates in PEM format"
-    if tls.cert_file is not None and not unreadable.keys() & {"cert_file", "key_file"}:
-        yield from _check_cert_file(tls.cert_file, tls.key_file, key_path(path, "cert_file"))
+    yield from _check_files(tls, path)
+
+
+def _check_files(tls: TlsConfig | ServerTlsConfig, path: str) -> Iterator[str]:
+    """Yield the errors of a certificate and its key."""
+    cert_path, key_file_path = key_path(path, "cert_file"), key_path(path, "key_file")
+    if tls.key_file is not None and tls.cert_file is None:
+        yield f"{cert_path}: required with key_file"
+    elif errors := [*_check_readable({cert_path: tls.cert_file, key_file_path: tls.key_file})]:
+        yield from errors
+    elif tls.cert_file is not None:
+        yield from _check_cert_file(tls.cert_file, tls.key_file, cert_path)
+
+
+def _check_readable(files: dict[str, str | None]) -> Iterator[str]:
+    for path, file in files.items():
+        if file is not None and (reason := _read_error(file)):
+            yield f"{path}: cannot read {preview(file, path)}: {reason}"
 
 
 def _check_cert_file(cert_file: str, key_file: str | None, path: str) -> Iterator[str]:

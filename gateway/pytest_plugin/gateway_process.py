@@ -18,7 +18,7 @@ from gateway.pytest_plugin.scripted_backend import TIMEOUT_SECONDS
 
 COMMAND = (sys.executable, "-m", "gateway")
 
-LISTENING = re.compile(r"listening on (http://127\.0\.0\.1:(\d+))")
+LISTENING = re.compile(r"listening on (https?://127\.0\.0\.1:(\d+))")
 
 
 class GatewayStartError(Exception):

@@ -29,6 +29,7 @@ from gateway.config.sources import DEFAULT_FILE, ConfigSource
 from gateway.server.pid_file import pid_file
 from gateway.server.protocols import GatewayHttpProtocol, GatewayWebSocketProtocol
 from gateway.server.reload import reload_for_workers
+from gateway.server.tls import ServerCertificate
 from gateway.store import StoreError, open_store
 from gateway.terminal import EXIT_INTERRUPTED, print_error
 
@@ -146,21 +147,21 @@ def print_startup_banner(
     for backend in config.backends:
         _print(f"backend {_describe(backend)}")
     if not config.backends:
-        _print(_DEMO.format(url=_url(address)))
+        _print(_DEMO.format(url=_url(address, tls=config.server.tls.cert_file is not None)))
     if config.recording.directory is not None:
         _print(f"recording every exchange in {config.recording.directory}")
     if not config.access.keys and not _is_loopback(address):
         print(_OPEN_ACCESS.format(host=address[0]), file=sys.stderr, flush=True)  # noqa: T201 - for the terminal
 
 
-def print_listening(address: Address) -> None:
+def print_listening(address: Address, *, tls: bool = False) -> None:
     """Print the address; scripts wait for this line."""
-    _print(f"listening on {_url(address)}")
+    _print(f"listening on {_url(address, tls=tls)}")
 
 
-def _url(address: Address) -> str:
+def _url(address: Address, *, tls: bool) -> str:
     host, port = address[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _describe(backend: BackendConfig) -> str:
@@ -189,6 +190,9 @@ def _uvicorn_config(config: Config, factory: "AppFactory") -> uvicorn.Config:
         factory,
         factory=True,
         workers=server.workers,
+        ssl_certfile=server.tls.cert_file,
+        ssl_keyfile=server.tls.key_file,
+        ssl_context_factory=ServerCertificate(server.tls) if server.tls.cert_file else None,
         http=GatewayHttpProtocol,
         ws=GatewayWebSocketProtocol if server.websocket else "none",
         # A message of up to twice the limit is rejected with an error; a larger one closes the
@@ -255,7 +259,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        print_listening(self._listener.getsockname())
+        print_listening(self._listener.getsockname(), tls=self.config.is_ssl)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin the shutdown, or exit at once after a second Ctrl-C."""
@@ -296,7 +300,7 @@ class _Workers(Multiprocess):
         """Start the workers; print the address when the first one accepts connections."""
         super().init_processes()
         if self.processes[0].wait_until_ready(self.config.timeout_worker_healthcheck):
-            print_listening(self.sockets[0].getsockname())
+            print_listening(self.sockets[0].getsockname(), tls=self.config.is_ssl)
 
     def handle_hup(self) -> None:
         """Read the configuration again; if it is valid, send the signal to all workers."""

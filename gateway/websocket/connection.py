@@ -1,6 +1,7 @@
 """One WebSocket connection, from its handshake to its close."""
 
 import asyncio
+from collections.abc import Collection
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Final, cast
@@ -216,7 +217,7 @@ async def handle_websocket(
     app = current.value
     headers, record = read_headers(scope["headers"]), ExchangeRecord(scope["path"])
     try:
-        _check_origin(headers)
+        _check_origin(headers, app.config.server.cors_origins)
         principal = app.authenticator.authenticate(headers)
     except DragomanError as error:
         record.note_error(error.code)
@@ -230,13 +231,15 @@ async def handle_websocket(
     await connection.run(_shutdown_event(scope))
 
 
-def _check_origin(headers: dict[str, str]) -> None:
-    """Reject web pages of other sites; only browsers send an origin.
+def _check_origin(headers: dict[str, str], allowed: Collection[str]) -> None:
+    """Reject web pages of sites that are not allowed; only browsers send an origin.
 
     Browsers allow any page to open a WebSocket to any address and to read from it. Without this
     check, a page could use a gateway on its visitor's machine.
     """
     origin = headers.get("origin")
+    if origin in allowed or "*" in allowed:
+        return
     host = headers.get("host", "").lower()
     if origin is not None and (not host or origin.lower().partition("://")[2] != host):
         raise OriginNotAllowedError(None, "WebSocket connections from other sites are not allowed")

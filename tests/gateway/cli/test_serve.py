@@ -17,12 +17,14 @@ from gateway.config.schema import (
     LogConfig,
     RecordingConfig,
     ServerConfig,
+    ServerTlsConfig,
     StateConfig,
 )
 from gateway.config.sources import OPTIONS, ConfigSource, variable_of
 from gateway.crypto import api_key_digest
 from gateway.server.run import AppFactory, print_listening, print_startup_banner
 from tests.gateway import raw_http
+from tests.gateway.certificates import CertificateAuthority
 from tests.gateway.cli.command_line import REQUEST, one_line, run
 from tests.gateway.gateway_process import COMMAND, ROOT, run_gateway
 from tests.gateway.server.test_shutdown import wait_until_refused
@@ -88,6 +90,8 @@ VARIABLE_VALUES = {
     "DRAGOMAN_PORT": "2",
     "DRAGOMAN_WORKERS": "4",
     "DRAGOMAN_PID_FILE": "p",
+    "DRAGOMAN_TLS_CERT_FILE": "{folder}/localhost.pem",
+    "DRAGOMAN_TLS_KEY_FILE": "{folder}/localhost.key",
     "DRAGOMAN_BACKEND": "https://h/v1",
     "DRAGOMAN_DIALECT": "responses",
     "DRAGOMAN_PROFILE": "openai",
@@ -103,11 +107,14 @@ def test_every_option_has_a_variable(
 ) -> None:
     assert {variable_of(name) for name in OPTIONS} == {*VARIABLE_VALUES, "DRAGOMAN_CONFIG"}
     for name, value in VARIABLE_VALUES.items():
-        monkeypatch.setenv(name, value)
+        monkeypatch.setenv(name, value.format(folder=tmp_path))
+    cert_file, key_file = map(str, CertificateAuthority(tmp_path).issue("localhost"))
     file = tmp_path / "dragoman.toml"
     file.write_text('[state]\nurl_env = "NOT_SET"\n' + BACKEND.format(url=URL))
     assert run(f"serve --config {file} --port 3").exit_code == 0
-    server = ServerConfig(host="127.0.0.2", port=3, workers=4, pid_file="p")
+    server = ServerConfig(
+        host="127.0.0.2", port=3, workers=4, pid_file="p", tls=ServerTlsConfig(cert_file, key_file)
+    )
     assert served == [
         Config(
             server=server,
@@ -219,7 +226,10 @@ def test_banner_warns_of_open_access(host: str, capsys: pytest.CaptureFixture[st
 
 def test_address_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     print_listening(("127.0.0.1", 8080))
-    assert capsys.readouterr().out == "listening on http://127.0.0.1:8080\n"
+    print_listening(("::1", 8443), tls=True)
+    assert capsys.readouterr().out == (
+        "listening on http://127.0.0.1:8080\nlistening on https://[::1]:8443\n"
+    )
 
 
 def serve(*options: str) -> subprocess.CompletedProcess[str]:

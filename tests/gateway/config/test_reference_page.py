@@ -16,6 +16,7 @@ from gateway.config.schema import (
     Config,
     KeyConfig,
     ModelConfig,
+    ServerTlsConfig,
     TlsConfig,
     TransformConfig,
 )
@@ -33,12 +34,14 @@ TABLES = {
     "`[[backends.models]]`": ModelConfig,
     "`[[backends.transforms]]`": TransformConfig,
     "`[backends.tls]`": TlsConfig,
+    "`[server.tls]`": ServerTlsConfig,
 }
 OTHER_DEFAULTS = {
     "access.keys.replies": "`[replies]`",
     "backends.timeouts": "`[timeouts]`",
     "backends.retries": "`[retries]`",
     "backends.tls": "`{}`",
+    "server.tls": "`{}`",
 }
 
 
