@@ -198,7 +198,8 @@ def test_source_table_names_existing_paths() -> None:
 
 
 def test_benchmarks_exist() -> None:
-    for module in ("tests.benchmarks.core", "tests.benchmarks.gateway", "tests.benchmarks.state"):
+    for name in ("core", "gateway", "state", "migration"):
+        module = f"tests.benchmarks.{name}"
         assert f".venv/bin/python -m {module}\n" in blocks("sh")
         assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists()
 

@@ -55,3 +55,10 @@ def test_state_prints_every_database() -> None:
         assert f"{database}: through the gateway" in output
     for text in ("of the throughput without", "a stored turn costs", "turn 200: continued"):
         assert output.count(text) >= 2
+
+
+@on_linux
+def test_migration_prints_every_measure() -> None:
+    output = run("migration", "chat", "memory")
+    for text in ("A record to chat", "dragoman translate", "1 processes", "2 processes"):
+        assert text in output
