@@ -3,18 +3,19 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack
-from typing import Final
+from typing import Final, NamedTuple
 
 import httpx
 import msgspec
 from msgspec import Struct
 
-from adapters import DIALECTS, Dialect
+from adapters import DIALECTS, Dialect, DragomanError
 from adapters.comparison import Difference, compare_json
 from adapters.conformance import Json
+from adapters.ir.types import ToolCall
 from adapters.json_text import DECODE_ERRORS
 from gateway.errors import BackendUnreachableError
-from gateway.recording.documents import first_event
+from gateway.recording.documents import first_event, read_document, read_reply
 from gateway.recording.format import Body, make_body
 from gateway.recording.recording_diff import NamedRecording, compare_recorded_bodies
 
@@ -44,6 +45,18 @@ class _Reply(Struct, frozen=True):
         found = value.get("id") if isinstance(value, dict) else None
         return found if isinstance(found, str) else None
 
+    def ids(self) -> list[str]:
+        """Return the ids that a later request may contain: of the response and of its calls."""
+        response = self.response_id()
+        if self.body is None or response is None:
+            return []
+        try:
+            read = read_reply(read_document(self.body.data))
+        except DragomanError:
+            return [response]
+        items = (item for choice in read.choices for item in choice.items)
+        return [response, *(item.call_id for item in items if isinstance(item, ToolCall))]
+
 
 class _Request(Struct, frozen=True):
     name: str
@@ -53,6 +66,13 @@ class _Request(Struct, frozen=True):
     # The response that it continues, by the id in the recording.
     previous: str | None
     reply: _Reply
+
+
+class _Resent(NamedTuple):
+    """The reply to a request in the recording, and the task that receives the new one."""
+
+    recorded: _Reply
+    task: asyncio.Task[_Reply]
 
 
 def resendable(recordings: Iterable[NamedRecording]) -> list[NamedRecording]:
@@ -72,15 +92,15 @@ async def resend_requests(
 ) -> AsyncGenerator[ReplyComparison]:
     """Send requests to a gateway or a backend; yield what differs, in the order of the recordings.
 
-    A request that continues the response to another one is sent after it, with the new id of the
-    response. Raises `BackendUnreachableError` if the server cannot be reached.
+    A request that continues the response to another one is sent after it, with the new ids of the
+    response and of its calls. Raises `BackendUnreachableError` if the server cannot be reached.
     """
     headers = {"content-type": "application/json"}
     if key is not None:
         headers["authorization"] = f"Bearer {key}"
     limit = asyncio.Semaphore(concurrency)
-    # The tasks of the requests, by the ids of the responses in the recordings.
-    by_id: dict[str | None, asyncio.Task[_Reply]] = {}
+    # By the ids of the responses in the recordings.
+    by_id: dict[str | None, _Resent] = {}
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
             httpx.AsyncClient(timeout=_TIMEOUT, headers=headers)
@@ -91,7 +111,7 @@ async def resend_requests(
             earlier = None if request.previous is None else by_id.get(request.previous)
             task = asyncio.create_task(_send(client, request, earlier, limit))
             stack.callback(task.cancel)
-            by_id[request.reply.response_id()] = task
+            by_id[request.reply.response_id()] = _Resent(request.reply, task)
             sent.append((request, task))
         for request, task in sent:
             differences = _compare(request.dialect, request.reply, await task)
@@ -117,13 +137,14 @@ def _read_request(one: NamedRecording, url: str) -> _Request:
 async def _send(
     client: httpx.AsyncClient,
     request: _Request,
-    earlier: asyncio.Task[_Reply] | None,
+    earlier: _Resent | None,
     limit: asyncio.Semaphore,
 ) -> _Reply:
     body = request.body
-    if earlier is not None and request.previous is not None:
-        new_id = (await earlier).response_id() or request.previous
-        body = body.replace(msgspec.json.encode(request.previous), msgspec.json.encode(new_id))
+    if earlier is not None:
+        received = await earlier.task
+        for old, new in zip(earlier.recorded.ids(), received.ids(), strict=False):
+            body = body.replace(msgspec.json.encode(old), msgspec.json.encode(new))
     async with limit:
         try:
             response = await client.post(request.url, content=body)

@@ -67,20 +67,27 @@ def test_key_of_the_environment_is_sent(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_requests_continue_the_new_responses(tmp_path: Path) -> None:
-    """The server does not know the ids of the recording."""
-    first: JsonObject = {"model": "demo", "input": "My name is Ada."}
+    """The server does not know the ids of the recording, also those of calls."""
+    tool: JsonObject = {"type": "function", "name": "get_weather", "parameters": {}}
+    first: JsonObject = {"model": "demo", "input": "Weather in Oslo and Rome?", "tools": [tool]}
     with run_gateway("", tmp_path) as gateway:
-        previous = None
+        request = first
         for number in range(3):
-            request = {**first, "previous_response_id": previous} if previous else first
             reply = httpx.post(f"{gateway.url}/responses", json=request).content
-            previous = json.loads(reply)["id"]
             bodies = {
                 "client-request": make_body(json.dumps(request).encode()),
                 "client-reply": make_body(reply),
             }
             exchange = Exchange(1, client=Client("responses", status=200))
             write_recording(tmp_path / f"recordings/{number}", Recording(exchange, bodies))
+            response = json.loads(reply)
+            outputs = [
+                {"type": "function_call_output", "call_id": item["call_id"], "output": "rain"}
+                for item in response["output"]
+                if item["type"] == "function_call"
+            ]
+            more = {"input": outputs or "Thanks.", "previous_response_id": response["id"]}
+            request = {**first, **more}
         with run_gateway("", tmp_path / "recordings") as other:
             result = cli.run(f"replay {tmp_path}/recordings --against {other.url}")
     assert result.stdout.endswith("3 exchanges: 3 equal, 0 different\n")
