@@ -69,7 +69,9 @@ def _import_file(file: Path, output: Path, skipped: Counter[str]) -> int:
             skipped[f"{exchange.method} {url.hostname or ''}{url.path}"] += 1
             continue
         # The number keeps the order of the exchanges, some of which have no time.
-        name = f"{file.stem}-{number:04}-{recording_name(recording.exchange)}"
-        write_recording(output / name, recording)
+        folder = output / f"{file.stem}-{number:04}-{recording_name(recording.exchange)}"
+        if folder.exists():
+            fail(f"{folder} exists; remove it or choose another folder")
+        write_recording(folder, recording)
         written += 1
     return written

@@ -257,4 +257,4 @@ def test_recordings_are_not_overwritten(tmp_path: Path) -> None:
     assert cli.run(command).exit_code == 0
     result = cli.run(command)
     assert result.exit_code == 1
-    assert str(tmp_path / "imported") in cli.one_line(result.stderr)
+    assert "exists; remove it or choose another folder" in cli.one_line(result.stderr)
