@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import cast
 
 from tests.gateway.migration.code.scripted_model import Asked, Model, Violation
-from tests.gateway.migration.code.scripted_replies import chat_call
 from tests.judges.reading import JsonObject
 
 _COMMON = frozenset((
@@ -65,7 +64,6 @@ def read_legacy(body: JsonObject, model: Model) -> Asked:
     if body.get("functions") == [] or ("function_call" in body and not functions):
         raise Violation("the request has no functions")
     conversation = _Conversation()
-    issued = [(one.name, one.arguments) for one in model.issued.values()]
     for value in items(body.get("messages"), "messages"):
         message = fields(
             value, _ASSISTANT | {"function_call", "tool_calls"}, "a message of the conversation"
@@ -74,11 +72,11 @@ def read_legacy(body: JsonObject, model: Model) -> Asked:
             raise Violation("a legacy conversation has tool_calls")
         if (call := message.get("function_call")) is not None:
             call = fields(call, {"name", "arguments"}, "a function_call")
-            if (call.get("name"), call.get("arguments")) not in issued:
+            if not model.has_made(call.get("name"), call.get("arguments")):
                 raise Violation(f"the model did not make the call {call}")
         elif message.get("role") == "function":
             fields(message, {"role", "name", "content"}, "a message of a function")
-            if message.get("name") not in {name for name, _ in issued}:
+            if not model.has_called(message.get("name")):
                 raise Violation(f"the model did not call {message.get('name')}")
             conversation.outputs.append(_content(message))
         else:
@@ -183,9 +181,10 @@ def _repeated(message: JsonObject, model: Model) -> list[str]:
     ids: list[str] = []
     for value in items(message["tool_calls"], "tool_calls"):
         call = fields(value, {"id", "type", "function"}, "a call")
-        issued = model.issued.get(str(call.get("id")))
-        if issued is None or call != chat_call(issued):
-            raise Violation(f"the model did not make the call {call}")
+        function = fields(call.get("function"), {"name", "arguments"}, "a call")
+        issued = model.find_call(call.get("id"), function.get("name"), function.get("arguments"))
+        if call.get("type") != "function":
+            raise Violation(f"a call has the wrong type: {call}")
         ids.append(issued.id)
     if not ids or ids != [one.id for one in model.answer_of_call[ids[0]].calls]:
         raise Violation(f"the calls of a reply are not repeated: {ids}")

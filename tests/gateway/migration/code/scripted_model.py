@@ -78,6 +78,8 @@ class Script(Struct, frozen=True, forbid_unknown_fields=True):
     split_names: bool = False
     # The status of the first reply, if it is an error.
     first_status: int = 200
+    # Calls in the history that the program wrote itself, with ids of its own.
+    examples: tuple[Call, ...] = ()
 
 
 class Model:
@@ -102,6 +104,28 @@ class Model:
             if call.name not in declared:
                 raise Violation(f"{call.name} is not among the functions of the request")
         return self._issue(calls, "" if calls else _text(turn, asked), asked)
+
+    def has_made(self, name: object, arguments: object) -> bool:
+        """Whether a call is one of the model's, or an example."""
+        return (name, arguments) in [(one.name, one.arguments) for one in self._made()]
+
+    def has_called(self, name: object) -> bool:
+        """Whether a function was called, or is called in an example."""
+        return name in [one.name for one in self._made()]
+
+    def _made(self) -> list[IssuedCall | Call]:
+        return [*self.issued.values(), *self._script.examples]
+
+    def find_call(self, call_id: object, name: object, arguments: object) -> IssuedCall:
+        """Return the call that a program repeats; raises `Violation`."""
+        issued = self.issued.get(str(call_id))
+        if issued is None and Call(str(name), str(arguments)) in self._script.examples:
+            issued = IssuedCall(str(call_id), str(name), str(arguments))
+            self.issued[issued.id] = issued
+            self.answer_of_call[issued.id] = Answer("", (issued,))
+        if issued is None or (issued.name, issued.arguments) != (name, arguments):
+            raise Violation(f"the model did not make the call {name}{arguments} with {call_id}")
+        return issued
 
     def _turn(self, asked: Asked) -> Turn:
         for turn in self._script.turns:

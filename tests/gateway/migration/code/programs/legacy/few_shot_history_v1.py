@@ -1,4 +1,4 @@
-"""An example in the history has a call that no model made, so it has no id."""
+"""An example in the history shows the model how to call the function."""
 from openai import OpenAI
 
 client = OpenAI()
