@@ -3,7 +3,8 @@
 Requests pass the transforms in their order, and replies in the reverse order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import UnionType
 from typing import cast
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from adapters.errors import DragomanError, TransformError
 from adapters.ir.event_order import EventOrder, EventOrderError
 from adapters.ir.events import BlockId, Closed, Delta, Event, Failed, Finished, Opened
 from adapters.ir.normalize import UniqueCallIds
-from adapters.ir.types import Item, Message, Reasoning, Request, ToolCall
+from adapters.ir.types import Item, Message, Reasoning, Request, Tool, ToolCall
 from adapters.losses import Losses
 from adapters.stages.stage import Stage
 from adapters.transforms.transform import EventTransform, Transform, TransformLosses
@@ -20,8 +21,8 @@ from adapters.wire.error_body import to_error
 
 Transforms = tuple[Transform, ...]
 
-# What the code of a user may raise. `SystemExit` must not end the process.
-_ANY = (Exception, SystemExit)
+# What the code of a user may raise: also `SystemExit`, for example, must not end the process.
+_ANY = BaseException
 
 
 def _name(transform: Transform) -> str:
@@ -49,7 +50,7 @@ def begin_exchange(transforms: Transforms) -> Transforms:
 def _begin(transform: Transform) -> Transform:
     try:
         begun = cast("object", transform.for_exchange())
-    except DragomanError:
+    except (DragomanError, KeyboardInterrupt):
         raise
     except _ANY as error:
         raise _fault(transform, error) from error
@@ -73,7 +74,7 @@ def _changed_request(transform: Transform, request: Request, losses: Losses) -> 
     try:
         reported = TransformLosses(_name(transform), losses)
         changed = cast("object", transform.request(request, reported))
-    except DragomanError:
+    except (DragomanError, KeyboardInterrupt):
         raise
     except _ANY as error:
         raise _fault(transform, error) from error
@@ -81,7 +82,17 @@ def _changed_request(transform: Transform, request: Request, losses: Losses) -> 
         raise _fault(transform, "request must return a Request")
     if changed.stream != request.stream:
         raise _fault(transform, "stream cannot be changed")
+    if other := _other_type(changed.items, Item):
+        raise _fault(transform, f"{other} is not an item")
+    if other := _other_type(changed.tools, Tool):
+        raise _fault(transform, f"{other} is not a tool")
     return changed
+
+
+def _other_type(values: Iterable[object], expected: type | UnionType) -> str | None:
+    """Return the type of the first value that does not have the expected one."""
+    others = (type(one).__name__ for one in values if not isinstance(one, expected))
+    return next(others, None)
 
 
 def _with_paths(request: Request, changed: Request, names: Mapping[str, str]) -> Request:
@@ -161,6 +172,8 @@ class TransformStage(Stage):
             return []
         try:
             return self._feed(event)
+        except KeyboardInterrupt:
+            raise
         except DragomanError as error:
             return self._end(event, error)
         except _ANY as error:
@@ -192,7 +205,11 @@ class TransformStage(Stage):
         """Return an event with unique ids; raise `EventOrderError` if it is not legal."""
         if isinstance(event, Opened | Delta | Closed) and event.index not in self._blocks:
             event = replace(event, index=f"{self._prefix}{event.index}")
+        if isinstance(event, Delta) and not isinstance(cast("object", event.text), str):
+            raise EventOrderError(f"Delta of block {event.index}: the text is not a string")
         if isinstance(event, Opened):
+            if other := _other_type([event.item], Item):
+                raise EventOrderError(f"{other} is not an item")
             event = replace(event, item=self._with_unique_ids(event.item, event.choice))
         self._order.check(event)
         return event

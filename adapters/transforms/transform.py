@@ -15,6 +15,7 @@ complete items, or an `EventTransform`, which receives the events of the stream.
 """
 
 from collections.abc import Sequence
+from typing import get_args
 
 from msgspec import Struct
 
@@ -32,15 +33,26 @@ class TransformLosses:
 
     def dropped(self, path: str, reason: str, severity: Severity = "hint") -> None:
         """Report that something was dropped."""
+        _check(path, reason, severity)
         self._losses.dropped(path, f"{self._transform}: {reason}", severity)
 
     def changed(self, path: str, reason: str, severity: Severity = "hint") -> None:
         """Report that something was changed."""
+        _check(path, reason, severity)
         self._losses.changed(path, f"{self._transform}: {reason}", severity)
 
     def invented(self, path: str, reason: str, severity: Severity = "hint") -> None:
         """Report that something was added."""
+        _check(path, reason, severity)
         self._losses.invented(path, f"{self._transform}: {reason}", severity)
+
+
+def _check(path: object, reason: object, severity: object) -> None:
+    """Raise an exception for a loss that could not be written later."""
+    if not isinstance(path, str) or not isinstance(reason, str):
+        raise TypeError("the path and the reason of a loss must be strings")
+    if severity not in get_args(Severity):
+        raise ValueError(f"severity must be one of {', '.join(get_args(Severity))}")
 
 
 class EventTransform:

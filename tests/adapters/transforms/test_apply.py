@@ -1,6 +1,7 @@
 """Transforms in exchanges: their order, what they cost, what they report and how they fail."""
 
 import json
+from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -307,6 +308,8 @@ class Broken(Transform, frozen=True):
     def _fail(self, method: str, value: T) -> T:
         if self.method == f"exit {method}":
             raise SystemExit
+        if self.method == f"cancel {method}":
+            raise CancelledError
         if self.method == method:
             raise KeyError("a secret")
         return cast("T", 1) if self.method == f"return {method}" else value
@@ -315,14 +318,19 @@ class Broken(Transform, frozen=True):
 @pytest.mark.parametrize("method", ["for_exchange", "request"])
 @pytest.mark.parametrize(
     ("how", "reason"),
-    [("", "raised KeyError"), ("exit ", "raised SystemExit"), ("return ", "{} must return a {}")],
+    [
+        ("", "raised KeyError"),
+        ("exit ", "raised SystemExit"),
+        ("cancel ", "raised CancelledError"),
+        ("return ", "{} must return a {}"),
+    ],
 )
 def test_fault_in_a_request_is_raised_with_its_cause(method: str, how: str, reason: str) -> None:
     reason = reason.format(method, "Request" if method == "request" else "Transform")
     with pytest.raises(adapters.TransformError) as caught:
         translate(CHAT, Broken(how + method))
     assert str(caught.value) == f"the transform Broken failed: {reason}"
-    assert isinstance(caught.value.__cause__, KeyError | SystemExit) == (how != "return ")
+    assert isinstance(caught.value.__cause__, BaseException) == (how != "return ")
 
 
 def test_stream_cannot_be_changed() -> None:
@@ -332,6 +340,34 @@ def test_stream_cannot_be_changed() -> None:
 
     with pytest.raises(adapters.TransformError, match="Stream failed: stream cannot be changed"):
         translate(CHAT, Stream())
+
+
+WRONG_TYPES: list[tuple[dict[str, Any], str]] = [
+    ({"items": ["Hi"]}, "str is not an item"),
+    ({"items": (None,)}, "NoneType is not an item"),
+    ({"tools": ({},)}, "dict is not a tool"),
+]
+
+
+@pytest.mark.parametrize(("values", "reason"), WRONG_TYPES)
+def test_values_of_a_request_have_their_types(values: dict[str, Any], reason: str) -> None:
+    class Values(Transform, frozen=True):
+        def request(self, request: Request, _losses: TransformLosses) -> Request:
+            return replace(request, **values)
+
+    with pytest.raises(adapters.TransformError, match=f"Values failed: {reason}"):
+        translate(CHAT, Values())
+
+
+@pytest.mark.parametrize("arguments", [("user", "x", "grave"), (None, "x"), ("user", 1)])
+def test_invalid_loss_is_a_fault(arguments: Any) -> None:
+    class Lossy(Transform, frozen=True):
+        def request(self, request: Request, losses: TransformLosses) -> Request:
+            losses.changed(*arguments)
+            return request
+
+    with pytest.raises(adapters.TransformError, match=r"raised (Type|Value)Error"):
+        translate(CHAT, Lossy())
 
 
 def test_fault_in_a_whole_reply_is_raised_with_its_cause() -> None:
@@ -393,6 +429,14 @@ ILLEGAL: list[tuple[Change, str]] = [
     (lambda event: [event, event], "Started is not legal while running"),
     (lambda _: ["text"], "str is not legal while idle"),
     (lambda _: 1, "raised TypeError"),
+    (
+        lambda e: [replace(e, item="Hi") if isinstance(e, Opened) else e],
+        "str is not an item",
+    ),
+    (
+        lambda e: [replace(e, text=None) if isinstance(e, Delta) else e],
+        "Delta of block 0: the text is not a string",
+    ),
     (
         lambda e: [replace(e, part=2) if isinstance(e, Delta) else e],
         "Delta of block 0: parts must follow each other and have one channel each",
