@@ -73,6 +73,7 @@ _FUNCTION_CALL = "delta.function_call"
 _EMPTY_CHUNK_REASON = (
     "a chunk without choices lacks required fields; its other fields are sent with the next chunk"
 )
+_OTHER_HEAD_REASON = "the id or the model changed within the stream; the first is used"
 _NOT_A_STRING = "not a string; sent as a string"
 
 
@@ -100,6 +101,8 @@ class ChunkCheck:
         # Whether the rest of the stream is held: a call began before the end of the call before
         # it, which may still continue, or the reply is finished.
         self._holds_rest = False
+        # Whether the usage was received before the end of a choice.
+        self._has_early_usage = False
         # The choices that have begun.
         self.begun: tuple[int, ...] = ()
 
@@ -113,12 +116,18 @@ class ChunkCheck:
             if not is_present(chunk.usage):
                 self._check_empty(chunk)
                 return
+            if not self._are_finished():
+                # It is the end of the usage only if no choice follows.
+                self._has_early_usage = True
             if chunk.choices is None:
                 self._report_chunk("choices", "the chunk has no choices; added as an empty list")
+        elif self._has_early_usage:
+            self._has_early_usage = False
+            self._report_chunk("usage", "received before the end of the reply; moved")
         if (
             chunk.object != _OBJECT_TYPE
             or chunk.created is None
-            or (chunk.created != self._created and not _is_integer(chunk.created))
+            or (chunk.created != self._created and not is_integer(chunk.created))
             or self._head != (chunk.id, chunk.model)
         ):
             self._check_head(chunk)
@@ -127,15 +136,17 @@ class ChunkCheck:
     def _check_empty(self, chunk: Chunk) -> None:
         """Check a chunk without choices and usage, such as Azure's first one."""
         required = (chunk.id, chunk.model, chunk.object, chunk.choices)
-        if None in required or not _is_integer(chunk.created):
+        if None in required or not is_integer(chunk.created):
             self._report_chunk("stream", _EMPTY_CHUNK_REASON)
+        elif self._head not in (None, (chunk.id, chunk.model)):
+            self._report_chunk("id", _OTHER_HEAD_REASON)
 
     def verdict(self) -> Verdict:
         """Return the verdict on a chunk after all of it was checked."""
         if self._invalid:
             return "write"
         # A backend may send more text or another finish reason after the first one.
-        if self._unopened or self._holds_rest:
+        if self._unopened or self._holds_rest or self._has_early_usage:
             self.repeatable = False
             return "hold"
         return "pass"
@@ -155,13 +166,12 @@ class ChunkCheck:
             self._report_chunk("id" if chunk.model else "model", "missing in a chunk; added")
         elif chunk.object != _OBJECT_TYPE:
             self._report_chunk("object", "missing or wrong in a chunk; replaced")
-        elif not _is_integer(chunk.created):
+        elif not is_integer(chunk.created):
             self._report_chunk("created", "missing or not an integer in a chunk; replaced")
         elif self._head is None:
             self._head = head
         elif self._head != head:
-            reason = "the id or the model changed within the stream; the first is used"
-            self._report_chunk("id", reason)
+            self._report_chunk("id", _OTHER_HEAD_REASON)
         if self._head is None:
             # The client receives what the gateway has added in every chunk.
             self._head = (None, None)
@@ -228,12 +238,16 @@ class ChunkCheck:
     def _check_finish(self, reason: str, state: _Choice) -> None:
         self.repeatable = False
         state.finished = state.finished or bool(reason)
-        choices = self._choices.values()
-        if len(choices) >= self._expected and all(one.finished for one in choices):
+        if self._are_finished():
             self._holds_rest = True
         expected = CALL_REASONS[self._style] if state.calls else "stop"
         if reason != expected and reason not in TRUNCATED_REASONS:
             self._report("finish_reason", wrong_finish(reason))
+
+    def _are_finished(self) -> bool:
+        """Whether every choice has a finish reason."""
+        choices = self._choices.values()
+        return len(choices) >= self._expected and all(one.finished for one in choices)
 
     # Calls
 
@@ -261,7 +275,8 @@ class ChunkCheck:
 
     def _check_continued(self, delta: CallDelta, state: _Choice) -> None:
         body = delta.custom if state.is_custom else delta.function
-        if delta.id is not None or delta.type is not None or (body is not None and body.name):
+        is_named = body is not None and body.name is not None
+        if delta.id is not None or delta.type is not None or is_named:
             reason = "the id, type or name is repeated; only the first delta has it"
             self._report("delta.tool_calls[{call}]", reason)
         elif body is None:
@@ -304,7 +319,7 @@ class ChunkCheck:
             self._report("delta.tool_calls", "sent as a tool call, as the client expects")
         elif is_first and not body.name:
             self._report(f"{_FUNCTION_CALL}.name", "missing in the first delta of the call")
-        elif body.name and not is_first:
+        elif body.name is not None and not is_first:
             self._report(f"{_FUNCTION_CALL}.name", "repeated; only the first delta has it")
         elif not _is_string(body):
             self._report(f"{_FUNCTION_CALL}.arguments", _NOT_A_STRING)
@@ -322,12 +337,13 @@ class ChunkCheck:
         if calls.has_unopened:
             # The call is opened with a later chunk.
             self._unopened.add(self._number)
-        elif not events and _has_fragment(delta):
+        elif calls.has_dropped or (not events and _has_fragment(delta)):
             reason = "the arguments are repeated, or received after their end"
             self._report("delta.tool_calls", reason)
 
 
-def _is_integer(number: float | None) -> bool:
+def is_integer(number: float | None) -> bool:
+    """Whether a number is there and has no fraction."""
     return number is not None and number == int(number)
 
 

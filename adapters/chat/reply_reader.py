@@ -169,10 +169,11 @@ def _read_any(body: bytes, context: ReplyContext) -> Reply:
     read = tuple(_read_choice(choice, context, ids) for choice in choices)
     reasons = (choice.finish.raw for choice in read if choice.finish is not None)
     failed = next(filter(is_failure, reasons), None)
+    created = fields.number("created")
     return Reply(
         id=fields.string("id") or "",
         model=fields.string("model") or "",
-        created=fields.integer("created"),
+        created=None if created is None else int(created),
         choices=read,
         usage=read_valid_usage(
             fields.raw("usage"), Losses(None) if context.repairs else context.losses
@@ -197,7 +198,9 @@ def _read_choice(fields: JsonObject, context: ReplyContext, ids: UniqueCallIds) 
     # A reply that is repaired keeps the details that the IR lacks.
     details = Losses(None) if context.repairs else context.losses
     finish = read_finish(fields.string("finish_reason"), details)
-    message = fields.nested("message") or JsonObject({}, fields.at("message"))
+    # Some servers send the message as a delta.
+    message = fields.nested("message") or fields.nested("delta")
+    message = message or JsonObject({}, fields.at("message"))
     items = _read_items(message, context)
     if not is_failure(finish.raw):
         items = _fill_empty(items, details)

@@ -13,6 +13,7 @@ from adapters.chat.repair_check import (
     CALL_REASONS,
     TRUNCATED_REASONS,
     CallStyle,
+    is_integer,
     wrong_finish,
 )
 from adapters.chat.stream_repair import CHOICE_FIELDS, MESSAGE_FIELDS
@@ -136,6 +137,8 @@ class _ReplyCheck:
             self._report("id", "the id, the model or the time is missing; added")
         elif reply.object != "chat.completion":
             self._report("object", "missing or wrong; replaced")
+        elif not is_integer(reply.created):
+            self._report("created", "not an integer; its fraction is removed")
         choices = reply.choices or ()
         if len(choices) > expected:
             self._report("choices", "one choice was requested; further choices are merged into it")
@@ -232,7 +235,7 @@ def keep_reply_fields(body: bytes, written: Wire, context: ReplyContext) -> Wire
     reply = _OBJECT.decode(body)
     received = _OBJECTS.decode(reply["choices"])
     received.sort(key=lambda choice: JsonObject({**choice}).integer("index") or 0)
-    messages = [_MESSAGE.decode(choice.get("message", NULL)) or {} for choice in received]
+    messages = [_message_of(choice) for choice in received]
     if wants_one_choice(context.request):
         # Where choices are merged, the fields of the first one count.
         received, messages = [_union(received)], [_union(messages)]
@@ -245,6 +248,12 @@ def keep_reply_fields(body: bytes, written: Wire, context: ReplyContext) -> Wire
         choices.append(changes | _others(fields, CHOICE_FIELDS) | finish)
     heads = {name: written[name] for name in _REPLY_FIELDS}
     return {**reply, **heads, "choices": choices}
+
+
+def _message_of(choice: _Fields) -> _Fields:
+    """Return the message of a choice, which some servers send as a delta."""
+    message = _MESSAGE.decode(choice.get("message", NULL))
+    return message or _MESSAGE.decode(choice.get("delta", NULL)) or {}
 
 
 def _choices(written: Wire) -> list[Wire]:

@@ -129,6 +129,8 @@ class ToolCallAssembler:
         self.last_block = -1
         # The call that the latest delta continued; None if the delta had an id or a name.
         self.continued: PartialCall | None = None
+        # Whether arguments in the latest chunk were repeated, or received after their end.
+        self.has_dropped = False
 
     @property
     def has_unopened(self) -> bool:
@@ -142,6 +144,7 @@ class ToolCallAssembler:
 
     def feed(self, deltas: Sequence[CallDelta]) -> list[Event]:
         """Read the deltas of one chunk."""
+        self.has_dropped = False
         events: list[Event] = []
         for position, delta in enumerate(deltas):
             # Several deltas without an index belong to different calls.
@@ -171,6 +174,7 @@ class ToolCallAssembler:
                 if fragment.strip() and fragment != call.arguments():
                     reason = "received after the end of the arguments"
                     self._losses.dropped(f"{self._path(call)}.arguments", reason)
+                self.has_dropped = True
                 return []
             call.fragments.append(fragment)
         events = self._emit(call)
@@ -244,13 +248,19 @@ class ToolCallAssembler:
         if call_id and call.call_id and call_id != call.call_id:
             # A different id begins another call, unless it has no name and the call is incomplete.
             return not (name or call.is_complete())
-        if not name or not call.name:
+        if not name or not call.name or self._completes_name(call, name):
             return True
         if name != call.name and (name in self._declared or is_complete_json(fragment)):
             return False
         if not call.fragments or not call.is_complete():
             return True
         return name == call.name and (not fragment.strip() or fragment == call.arguments())
+
+    def _completes_name(self, call: PartialCall, name: str) -> bool:
+        """Whether a name is the rest of that of a declared tool."""
+        declared = self._declared
+        is_known = call.name in declared and name in declared
+        return not call.fragments and not is_known and call.name_pieces + name in declared
 
     def _path(self, call: PartialCall) -> str:
         """Return the path of a call in the complete reply."""

@@ -93,10 +93,16 @@ class RepairedStream(PassedStream):
         for given in blocks:
             block, frame = self._redacted(given)
             if frame is None:
+                # Comments pass at once: they keep the connection open while frames are held.
                 self._send(self._without_data(block), sent)
                 continue
             if frame.name and not self._writer.names_events:
-                block = self._without_name(block)
+                self._losses.dropped("stream", "names of events are removed")
+                block = _without_lines(block, b"event")
+            if block.startswith(b"id") or b"\nid" in block:
+                # After an event with an id, the openai package for Python fails at comments.
+                self._losses.dropped("stream", "ids of events are removed")
+                block = _without_lines(block, b"id")
             events = self._read(frame)
             if (
                 self._passes_deltas
@@ -132,12 +138,6 @@ class RepairedStream(PassedStream):
             return []
         return [block + b"\n\n"]
 
-    def _without_name(self, block: bytes) -> bytes:
-        """Return an event without its name: clients do not find the data of events with names."""
-        self._losses.dropped("stream", "names of events are removed")
-        lines = block.split(b"\n")
-        return b"\n".join(line for line in lines if line.partition(b":")[0] != b"event")
-
     # Reading
 
     def _read(self, frame: Frame) -> list[Event]:
@@ -170,8 +170,10 @@ class RepairedStream(PassedStream):
         """Return a frame, or what replaces it."""
         verdict = self.reader.verdict
         if self.outcome is not None and (self._writes or self._has_end or verdict == "write"):
-            if not is_done(frame):
+            if not is_done(frame) or self._has_end:
                 self._losses.dropped("stream", "data after the end is removed")
+            # The writer has written the marker that ends the stream.
+            self._has_end = self._has_end or self._writes
             return []
         out = self._through_stages(events)
         if out and isinstance(out[-1], Failed) and out[-1].origin == "gateway":
@@ -320,6 +322,12 @@ class RepairedStream(PassedStream):
         if self._writes and not self._over and self.outcome is None:
             return b"".join(self._writer.keep_alive())
         return super().heartbeat()
+
+
+def _without_lines(block: bytes, field: bytes) -> bytes:
+    """Return an event without the lines of a field."""
+    lines = block.split(b"\n")
+    return b"\n".join(line for line in lines if line.partition(b":")[0] != field)
 
 
 def _are_same(one: list[Event], other: list[Event]) -> bool:
