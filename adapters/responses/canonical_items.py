@@ -87,7 +87,7 @@ class NamedItem(Item, gc=False, tag_field="type", tag="", kw_only=True):
 class _AddedMessage(Item, gc=False, tag_field="type", tag="message", kw_only=True):
     role: Literal["assistant"]
     content: _EmptyList
-    status: Literal["in_progress"] | UnsetType = UNSET
+    status: Literal["in_progress"]
 
 
 class _AddedFunctionCall(NamedItem, gc=False, tag="function_call", kw_only=True):

@@ -171,6 +171,7 @@ class ItemStreamReader:
         channel, index, text = content.channel, content.index, content.text
         part = known.find(channel, index)
         if part is None:
+            text = self._without_held(known, content)
             return self.add(known, channel, index, text, content.logprobs, content.annotations)
         streamed = part.text()
         if not text.startswith(streamed):
@@ -183,6 +184,14 @@ class ItemStreamReader:
         logprobs = () if part.has_logprobs else content.logprobs
         annotations = content.annotations[part.annotations :]
         return self.add(known, channel, index, text.removeprefix(streamed), logprobs, annotations)
+
+    def _without_held(self, known: StreamedItem, content: Content) -> str:
+        """Return the rest of a text after the deltas that are held until the item begins."""
+        held = known.held_text(content.channel, content.index)
+        if not content.text.startswith(held):
+            self._losses.changed(known.path, _TEXT_DIFFERS)
+            return ""
+        return content.text.removeprefix(held)
 
     def end(self, item: Item, index: int | None) -> list[Event]:
         """Add the missing rest of an item that is now complete, and close its block."""

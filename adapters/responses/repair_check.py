@@ -26,6 +26,7 @@ from adapters.responses.canonical_items import (
     read_added,
     read_complete,
     read_part,
+    read_type,
 )
 from adapters.responses.stream_event import (
     ANNOTATION_ADDED,
@@ -132,6 +133,8 @@ class EventCheck:
         if not self._over:
             if check is not None and known is not None:
                 check(event, known, events)
+            elif check is not None and _lacks_content(event):
+                self._report(event.item_path(), "an event lacks its item or its part; removed")
             elif kind in RESPONSE_EVENTS:
                 self._check_response(event, events)
             elif kind == "error":
@@ -426,6 +429,15 @@ _CLOSED = 2
 def _add_text(events: list[Event]) -> bool:
     """Whether events have more than deltas without text."""
     return not all(isinstance(event, Delta) and not event.text for event in events)
+
+
+def _lacks_content(event: WireEvent) -> bool:
+    """Whether an event has no item, part or annotation that clients can read."""
+    if event.type in (ITEM_ADDED, ITEM_DONE):
+        return not read_type(event.item)
+    if event.type == ANNOTATION_ADDED:
+        return not is_present(event.annotation)
+    return not read_type(event.part)
 
 
 def _is_call(item: _Item) -> bool:

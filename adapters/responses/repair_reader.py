@@ -4,7 +4,7 @@ It reads the events that begin and end parts and items of built-in tools, too, b
 have to continue the stream after any event.
 """
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, ValidationError
 from msgspec.structs import replace
 
 from adapters.dialect import BaseStreamReader, ReplyContext
@@ -19,6 +19,7 @@ from adapters.responses.stream_event import (
     DELTA,
     PART_ADDED,
     PART_DONE,
+    READ_EVENTS,
     WireEvent,
 )
 from adapters.responses.stream_reader import StreamReader
@@ -27,7 +28,6 @@ from adapters.sse import Frame, is_done
 from adapters.wire.json_object import MISSING, NULL, JsonObject
 
 _EMPTY_LIST = Raw(b"[]")
-_RUNNING = (Raw(b'"queued"'), Raw(b'"in_progress"'))
 _NO_LOGPROBS = (MISSING, _EMPTY_LIST)
 
 
@@ -81,6 +81,8 @@ class RepairReader(StreamReader):
         super().__init__(replace(context, losses=self._found), self._details)
         self._check = EventCheck(context.losses)
         self._fast_path: DeltaFastPath | None = None
+        # Whether the fields of the latest event have the specified types.
+        self._is_typed = True
         self._readers |= dict.fromkeys(PART_ADDED, self._begin_part)
         self._readers |= dict.fromkeys(PART_DONE, self._end_part)
 
@@ -109,8 +111,18 @@ class RepairReader(StreamReader):
             return events[1:]
         return events
 
+    def _decode(self, data: bytes, error: ValidationError | None = None) -> WireEvent:
+        """Decode an event, and note whether its fields have the specified types."""
+        self._is_typed = True
+        event = super()._decode(data, error)
+        if error is not None:
+            self._is_typed = event.type not in READ_EVENTS
+        return event
+
     def _judge(self, frame: Frame, event: WireEvent, events: list[Event]) -> None:
-        known, is_valid = self._items.latest, not self._found
+        known, is_valid = self._items.latest, not self._found and self._is_typed
+        if not self._is_typed:
+            self._reported.changed(event.item_path(), "fields of a wrong type are converted")
         self.verdict = self._check.verdict(frame, event, known, events, is_valid=is_valid)
         self.writes = self.writes or self.verdict == "write"
         self.part_ends = self._check.part_ends
@@ -140,9 +152,6 @@ class RepairReader(StreamReader):
         fields = super()._response_fields(raw).take_all()
         if self._check.are_repeated(fields.get("output", NULL)):
             fields["output"] = _EMPTY_LIST
-        if fields.get("status") in _RUNNING:
-            # The type of the event is right.
-            del fields["status"]
         return JsonObject(fields, "response")
 
     # What other readers do not need

@@ -38,6 +38,7 @@ from adapters.wire.json_object import (
 from adapters.wire.malformed_values import read_or_drop, read_tolerantly
 
 _EMPTY_OBJECT = Raw(b"{}")
+_RUNNING = (Raw(b'"queued"'), Raw(b'"in_progress"'))
 
 _EventReader = Callable[[WireEvent], list[Event]]
 
@@ -245,7 +246,11 @@ class StreamReader(BaseStreamReader):
 
     def _response_fields(self, raw: Raw) -> JsonObject:
         """Return the fields of the final response that are read."""
-        return read_fields(raw, "response")
+        fields = read_fields(raw, "response").take_all()
+        if fields.get("status") in _RUNNING:
+            # The type of the event is right.
+            del fields["status"]
+        return JsonObject(fields, "response")
 
     def _read_error(self, event: WireEvent) -> list[Event]:
         """Read an error, whose fields are flat for OpenAI and nested for Open Responses."""

@@ -117,6 +117,11 @@ class StreamedItem(Struct, eq=False):
                 return part
         return None
 
+    def held_text(self, channel: Channel, index: int) -> str:
+        """Return the deltas of a part that are held."""
+        same = (one for one in self.held if (one.channel, one.index) == (channel, index))
+        return "".join(one.text for one in same)
+
     def align(self, contents: list[Content]) -> None:
         """Correct wrong numbers of streamed parts by the complete contents of the item."""
         given = {(content.channel, content.index) for content in contents}
@@ -194,9 +199,8 @@ class StreamedItems:
     ) -> StreamedItem | None:
         """Return the last open item that an event may belong to, if its keys are not unique."""
         is_shared = item_id in self._by_id or index in self._by_index
-        for one in reversed(self.all):
-            if one.done or not one.accepts(channel):
-                continue
+        possible = [one for one in reversed(self.all) if not one.done and one.accepts(channel)]
+        for one in possible:
             if is_shared and (one.item_id, one.index) in {
                 (item_id, one.index),
                 (one.item_id, index),
@@ -210,7 +214,8 @@ class StreamedItems:
             ):
                 self._identify(one, item_id, index)
                 return one
-        return None
+        # A server that sends the beginning of an item sends it for all items, so no other begins.
+        return next((one for one in possible if one.added), None)
 
     def of_item(self, item: Item, index: int | None, stage: Stage) -> StreamedItem:
         """Return the received content of a complete item, or add the item."""
@@ -304,7 +309,8 @@ def _lacks_keys(known: StreamedItem, item: Item, item_id: str | None, index: int
     """Whether an open item may be the one that ends, although its keys do not show it."""
     if known.done or not known.may_become(item):
         return False
-    if index is not None and known.index is not None:
-        return index == known.index
+    has_text = any(part.text() for part in known.parts)
+    if index is not None and known.index is not None and index != known.index:
+        return has_text
     changed = bool(item_id and known.item_id and item_id != known.item_id)
-    return not changed or any(part.text() for part in known.parts)
+    return not changed or has_text

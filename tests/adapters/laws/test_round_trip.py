@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import cast
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 from msgspec import Raw, Struct
@@ -19,6 +19,7 @@ from adapters.chat import wire as chat_wire
 from adapters.dialect import translate_error_param
 from adapters.ir import types as ir
 from adapters.ir.accumulator import accumulate, to_events
+from adapters.json_text import is_complete_json
 from adapters.legacy import reply_writer as legacy_writer
 from adapters.responses import wire as responses_wire
 from tests.adapters.laws import common
@@ -171,13 +172,21 @@ def test_wrong_ids_and_indices_of_items_lose_nothing(
         lambda items: tuple(item for item in items if not isinstance(item, ir.OpaqueItem))
     )
     reply = data.draw(replies("responses", items))
+    assume(not any(map(has_rest, reply.choices[0].items)))
     if not style.deltas:
         # Citations and logprobs come with the deltas.
         reply = common.without_annotations(reply)
     body = common.write_reply("responses", reply)
     stream = data.draw(streams.responses_streams(body, style, identity)).stream
-    read = accumulate(common.read_stream("responses", [stream]))
-    assert flat(without_item_ids(read)) == flat(without_item_ids(reply))
+    read = common.without_final_whitespace(accumulate(common.read_stream("responses", [stream])))
+    expected = common.without_final_whitespace(reply)
+    assert flat(without_item_ids(read)) == flat(without_item_ids(expected))
+
+
+def has_rest(item: ir.Item) -> bool:
+    """Whether a call has text after complete arguments, which is dropped if another call began."""
+    arguments = item.arguments.strip() if isinstance(item, ir.ToolCall) else ""
+    return any(is_complete_json(arguments[:end]) for end in range(1, len(arguments)))
 
 
 def without_item_ids(reply: ir.Reply) -> ir.Reply:
