@@ -44,8 +44,27 @@ _EMPTY_CONTENT: dict[str, Wire] = {
     "omit": {},
 }
 
+# Reasons for losses
+MERGED_REASON = "merged with the assistant message before it"
+EMPTY_REASON = "the assistant message is empty"
+
+_EMPTY_TEXT = Text("")
 # Opaque items that cannot be dropped without changing the meaning of the conversation.
 _ESSENTIAL_ITEMS = frozenset(("compaction", "compaction_trigger"))
+
+
+def is_empty(message: Message) -> bool:
+    """Whether a message has neither content nor other fields.
+
+    Servers reject it (https://github.com/OpenHands/OpenHands/issues/8685).
+    """
+    return not message.extras and all(part == _EMPTY_TEXT for part in message.content)
+
+
+def message_of(path: str) -> str | None:
+    """Return the path of the message that an item is a part of, if it is."""
+    message_path, dot, _ = path.partition(".")
+    return message_path if dot else None
 
 
 class AssistantItems(Struct):
@@ -54,6 +73,8 @@ class AssistantItems(Struct):
     reasoning: list[tuple[Reasoning, str]] = []
     messages: list[tuple[Message, str]] = []
     calls: list[tuple[ToolCall, str]] = []
+    # The path of the client's message that has the last item, if it has several.
+    message_path: str = ""
 
     def texts(self) -> tuple[str, str]:
         """Return the joined texts and the joined refusals of all messages."""
@@ -109,11 +130,15 @@ class MessageWriter:
         for item, path in self._items:
             match item:
                 case ToolCall():
+                    self._report_merging(turn, path)
                     turn.calls.append((item, path))
+                case Message(role="assistant") if is_empty(item):
+                    self._losses.dropped(path, EMPTY_REASON)
                 case Message(role="assistant"):
                     self._report_joining(turn, item, path)
                     turn.messages.append((item, path))
                 case Reasoning():
+                    self._report_merging(turn, path)
                     turn.reasoning.append((item, path))
                 case OpaqueItem(kind=kind):
                     severity: Severity = "meaning" if kind in _ESSENTIAL_ITEMS else "capability"
@@ -172,17 +197,31 @@ class MessageWriter:
 
     # Turns of the assistant
 
+    def _report_merging(self, turn: AssistantItems, path: str) -> None:
+        """Report that a call or reasoning is from another message than the items before it."""
+        message_path = message_of(path)
+        if message_path is None or message_path == turn.message_path:
+            return
+        if turn.message_path and self._merges(turn):
+            self._losses.changed(message_path, MERGED_REASON)
+        turn.message_path = message_path
+
+    def _merges(self, _turn: AssistantItems) -> bool:
+        """Whether further items of a turn are written in the same message."""
+        return True
+
     def _report_joining(self, turn: AssistantItems, message: Message, path: str) -> None:
         """Report what one message for a whole turn changes: the order, and how texts are split."""
         texts = [part.text for part in message.content if isinstance(part, Text)]
-        if not any(texts):
-            return
-        if turn.calls:
-            self._losses.changed(path, "sent before the tool calls of the same turn")
-        if turn.messages and turn.texts()[0]:
-            self._losses.changed(path, "merged with the assistant message before it")
-        if len(texts) > 1:
+        if path != turn.message_path:
+            has_content = any(texts) or any(isinstance(part, Refusal) for part in message.content)
+            if turn.calls and has_content:
+                self._losses.changed(path, "sent before the tool calls of the same turn")
+            if turn.messages or (turn.message_path and not turn.calls):
+                self._losses.changed(path, MERGED_REASON)
+        if any(texts) and len(texts) > 1:
             self._losses.changed(f"{path}.content", "the text parts are joined")
+        turn.message_path = path
 
     def _write_assistant(self, turn: AssistantItems, messages: list[Wire]) -> None:
         if not turn.messages and not turn.calls:
@@ -199,7 +238,8 @@ class MessageWriter:
         for message, path in turn.messages:
             self._report_parts(message, path)
             if message.extras:
-                self._extras.carry(self._accepted_extras(message.extras, path), fields, path)
+                extras = self._accepted_extras(message.extras, path)
+                self._extras.carry(self._without_repeated(extras, fields, path), fields, path)
         if turn.reasoning or self._capabilities.reasoning_required:
             self._write_reasoning(turn, fields)
         if turn.calls:
@@ -208,10 +248,16 @@ class MessageWriter:
             content = {"content": text} if text else self._empty_content()
             messages.append({"role": "assistant", **content, **fields})
             return
-        # Servers reject a message with neither content nor calls
-        # (https://github.com/OpenHands/OpenHands/issues/8685).
         for _, path in turn.messages:
-            self._losses.dropped(path, "the assistant message is empty")
+            self._losses.dropped(path, EMPTY_REASON)
+
+    def _without_repeated(self, extras: Extras, fields: Wire, path: str) -> Extras:
+        """Return the extra fields that no other message of the turn has with another value."""
+        repeated = [one for one in extras if fields.get(one.name, one.value) != one.value]
+        for extra in repeated:
+            reason = "the message is merged with one that has another value"
+            self._losses.dropped(f"{path}.{extra.name}", reason, extra.severity or "hint")
+        return tuple(extra for extra in extras if extra not in repeated)
 
     def _texts(self, turn: AssistantItems) -> tuple[str, str]:
         """Return the text and the refusal of a turn."""

@@ -3,7 +3,7 @@
 import msgspec
 
 from adapters.capabilities import Capabilities
-from adapters.chat.message_writer import AssistantItems, Media, MessageWriter
+from adapters.chat.message_writer import AssistantItems, Media, MessageWriter, message_of
 from adapters.chat.parts import TEXT_SEPARATOR
 from adapters.chat.request_writer import write_function, write_settings
 from adapters.chat.wire import NAMES as CHAT_NAMES
@@ -159,10 +159,17 @@ class LegacyMessageWriter(MessageWriter):
         self._extras.carry(call.extras, wire, path)
         return wire
 
+    def _merges(self, turn: AssistantItems) -> bool:
+        return not turn.calls
+
     def _write_outputs(self, turn: AssistantItems, messages: list[Wire], media: Media) -> None:
+        last_message = None
         for number, (call, path) in enumerate(turn.calls):
-            if number:
+            message_path = message_of(path)
+            if number and (message_path is None or message_path == last_message):
                 self._losses.changed(path, "parallel calls are sent one after another")
+            last_message = message_path
+            if number:
                 function_call = self._write_call(call, path)
                 content = self._empty_content()
                 messages.append({"role": "assistant", **content, "function_call": function_call})
