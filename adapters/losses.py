@@ -201,6 +201,13 @@ class Losses:
             if loss.path == path and loss.reason in reasons:
                 del self._losses[loss]
 
+    def forget(self, path: str) -> None:
+        """Remove the losses of a value that is dropped after all, and of its fields."""
+        path = self._client_path(path)
+        for loss in [*self._losses]:
+            if loss.path == path or loss.path.startswith((f"{path}.", f"{path}[")):
+                del self._losses[loss]
+
     def move(self, field: str, item_path: str) -> None:
         """Prefix the paths of a field and of its inner fields, which are those of an item."""
         names = {name: own for name, own in self._client_names.items() if name.startswith(field)}

@@ -32,6 +32,9 @@ ToolWithPath = tuple[Tool, str]
 
 _AUTO = ToolChoiceMode("auto")
 
+_UNUSED_REASON = "the tool choice excludes this tool; not declared"
+_NO_TOOL_REASON = "no tool is declared"
+
 # The limit of OpenAI's APIs, which other servers have adopted.
 _USUAL_MAX_TOOLS = 128
 
@@ -128,10 +131,25 @@ def _check_choice(request: Request, selection: Selection, losses: Losses) -> Sel
         case HostedChoice(kind=kind) if not _has_hosted(selection, kind):
             losses.dropped("tool_choice", f"the backend does not support {kind} tools", "meaning")
         case ToolChoiceMode(mode="required") if not selection:
-            losses.dropped("tool_choice", "no tool is declared", "meaning")
+            losses.dropped("tool_choice", _NO_TOOL_REASON, "meaning")
+        case _ if not selection:
+            losses.dropped("tool_choice", _NO_TOOL_REASON, "adapted")
         case _:
             pass
     return selection or Selection((), None)
+
+
+def _declare_only(
+    selection: Selection, tools: tuple[ToolWithPath, ...], losses: Losses
+) -> Selection:
+    """Return the selection with some of its tools, and report the others."""
+    kept = {path for _, path in tools}
+    for _, path in selection.tools:
+        if path not in kept:
+            # How it would be declared does not matter.
+            losses.forget(path)
+            losses.dropped(path, _UNUSED_REASON, "adapted")
+    return replace(selection, tools=tools)
 
 
 def _approximate_choice(selection: Selection, support: ToolSupport, losses: Losses) -> Selection:
@@ -141,13 +159,14 @@ def _approximate_choice(selection: Selection, support: ToolSupport, losses: Loss
             reason = "forcing one tool is not supported; only this tool is declared"
             losses.changed("tool_choice", reason)
             only = _with_identities(selection.tools, _resolve(choice, selection.identities()))
-            narrowed = replace(selection, tools=only, choice=ToolChoiceMode("required"))
-            return _approximate_choice(narrowed, support, losses)
+            narrowed = _declare_only(selection, only, losses)
+            required = replace(narrowed, choice=ToolChoiceMode("required"))
+            return _approximate_choice(required, support, losses)
         case ToolChoiceMode(mode="required") if "required" not in support.choices:
             return replace(selection, choice=_approximate_required(selection, support, losses))
         case ToolChoiceMode(mode="none") if "none" not in support.choices:
             losses.changed("tool_choice", "none is not supported; no tool is declared")
-            return Selection((), None)
+            return replace(_declare_only(selection, (), losses), choice=None, visible=())
         case _:
             return selection
 
@@ -190,12 +209,12 @@ def _select_allowed(
     if support.allowed_tools and allowed.tools:
         # Declare only the allowed hosted tools, because they cannot be listed.
         local = (one for one in selection.tools if not isinstance(one[0], HostedTool))
-        return replace(selection, tools=(*local, *hosted), choice=allowed)
+        return replace(_declare_only(selection, (*local, *hosted), losses), choice=allowed)
     reason = "allowed_tools is not supported"
     if support.allowed_tools:
         reason = "hosted tools are not supported in allowed_tools"
     losses.changed("tool_choice", f"{reason}; only the listed tools are declared")
-    return _declare_only_listed(selection, allowed, hosted)
+    return _declare_only_listed(selection, allowed, hosted, losses)
 
 
 def _refuse_undeclared(request: Request, selection: Selection, choice: AllowedToolsChoice) -> None:
@@ -207,14 +226,18 @@ def _refuse_undeclared(request: Request, selection: Selection, choice: AllowedTo
 
 
 def _declare_only_listed(
-    selection: Selection, allowed: AllowedToolsChoice, hosted: tuple[ToolWithPath, ...]
+    selection: Selection,
+    allowed: AllowedToolsChoice,
+    hosted: tuple[ToolWithPath, ...],
+    losses: Losses,
 ) -> Selection:
     known = selection.identities()
     listed = frozenset(identity for tool in allowed.tools for identity in _resolve(tool, known))
     tools = (*_with_identities(selection.tools, listed), *hosted)
+    narrowed = _declare_only(selection, tools, losses)
     if allowed.mode == "required" and len(tools) == len(allowed.tools) == 1:
-        return replace(selection, tools=tools, choice=allowed.tools[0])
-    return replace(selection, tools=tools, choice=ToolChoiceMode(allowed.mode))
+        return replace(narrowed, choice=allowed.tools[0])
+    return replace(narrowed, choice=ToolChoiceMode(allowed.mode))
 
 
 def _without_missing(

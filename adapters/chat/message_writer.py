@@ -47,6 +47,7 @@ _EMPTY_CONTENT: dict[str, Wire] = {
 # Reasons for losses
 MERGED_REASON = "merged with the assistant message before it"
 EMPTY_REASON = "the assistant message is empty"
+ENCRYPTED_REASON = "only the text of the reasoning is sent, and not its encrypted form"
 
 _EMPTY_TEXT = Text("")
 # Opaque items that cannot be dropped without changing the meaning of the conversation.
@@ -284,6 +285,8 @@ class MessageWriter:
                 self._losses.dropped(path, reason)
             elif reasoning.content and reasoning.summary not in ((), reasoning.content):
                 self._losses.dropped(f"{path}.summary", SUMMARY_REASON)
+            if parts and field is not None and reasoning.encrypted is not None:
+                self._losses.dropped(f"{path}.encrypted_content", ENCRYPTED_REASON)
             texts += parts
         if field is None or field in fields:
             return
@@ -417,6 +420,8 @@ def alternate_roles(messages: list[Wire], losses: Losses) -> list[Wire]:
             ordered.append({"role": "assistant", "content": _BRIDGE_TEXT})
         if message["role"] == "user" and previous == "user":
             losses.changed("items", "consecutive user messages are merged")
+            if message.get("name") != ordered[-1].get("name"):
+                losses.dropped("items", "a name of user messages that are merged")
             ordered[-1] = _merge(ordered[-1], message)
         else:
             ordered.append(message)

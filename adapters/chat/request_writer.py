@@ -16,6 +16,7 @@ from adapters.wire.json_object import read_fields
 from adapters.wire.json_schema import is_strict, parameters_schema
 from adapters.wire.tools import (
     without_strict,
+    report_unused_settings,
     write_parallel_tool_calls,
     write_schema_format,
     write_tool_head,
@@ -100,7 +101,9 @@ def _write_tools(
             tools.append(_write_tool(supported, path, extras, losses))
         elif _SEARCH_OPTIONS in wire:
             losses.dropped(path, "Chat Completions supports only one web search tool")
-        elif selection.choice != ir.ToolChoiceMode("none"):
+        elif selection.choice == ir.ToolChoiceMode("none"):
+            losses.dropped(path, "the tool choice excludes this tool; not declared", "adapted")
+        else:
             wire[_SEARCH_OPTIONS] = _write_web_search(tool, path, losses)
     if tools:
         wire["tools"] = tools
@@ -111,6 +114,8 @@ def _write_tools(
         if request.stream and capabilities.tool_stream and not is_given:
             wire["tool_stream"] = True
             losses.invented("tool_stream", "the backend streams arguments only with it", "adapted")
+    elif _SEARCH_OPTIONS not in wire:
+        report_unused_settings(request, losses)
 
 
 def _write_tool(tool: ir.Tool, path: str, extras: ExtrasWriter, losses: Losses) -> Wire:

@@ -23,7 +23,7 @@ from adapters.ir.types import (
 from adapters.losses import Losses
 from adapters.tool_selection import Selection, ToolSupport, select_tools
 from adapters.wire.extra_fields import drop_unsupported_fields
-from adapters.wire.tools import without_strict
+from adapters.wire.tools import report_unused_settings, without_strict
 
 # The name of the dialect in messages to clients, and a reason for losses.
 LABEL = "the legacy API"
@@ -95,6 +95,7 @@ def _write_functions(
     )
     selection = select_tools(request, support, losses)
     if not selection.tools:
+        report_unused_settings(request, losses)
         return
     extras = extras_writer(losses, LABEL)
     functions: list[Wire] = []

@@ -14,6 +14,7 @@ from adapters.wire.extra_fields import ExtrasWriter, copy_present, drop_unsuppor
 from adapters.wire.json_schema import parameters_schema
 from adapters.wire.tools import (
     without_strict,
+    report_unused_settings,
     write_parallel_tool_calls,
     write_schema_format,
     write_tool_head,
@@ -93,6 +94,7 @@ def _write_tools(
     )
     selection = select_tools(request, support, losses)
     if not selection:
+        report_unused_settings(request, losses)
         return
     if selection.tools:
         wire["tools"] = [

@@ -34,6 +34,7 @@ from adapters.tool_emulation.registry import (
     RegisteredTool,
     ToolIdentity,
     ToolRegistry,
+    allows_programs,
     call_kind,
     is_for_programs_only,
     is_valid_name,
@@ -125,9 +126,12 @@ class _DeclarationReader:
             typical = self._read_typical(tool, path)
             declarations += self._read(tool, path) if typical is None else (typical,)
         for tool, path in tools_from_items(items, self._client_family, self._backend, self._losses):
-            declarations += [
-                replace(one, from_history=True, deferred=False) for one in self._read(tool, path)
-            ]
+            for one in self._read(tool, path):
+                if one.deferred:
+                    # A search has usually found it.
+                    field = f"{one.path}.{DEFER_LOADING}"
+                    self._losses.changed(field, NOT_DEFERRED_REASON, "adapted")
+                declarations.append(replace(one, from_history=True, deferred=False))
         return declarations
 
     def _read_typical(self, tool: Tool, path: str) -> Declaration | None:
@@ -152,7 +156,11 @@ class _DeclarationReader:
             case HostedTool(kind="tool_search"):
                 yield from self._read_search(tool, path)
             case HostedTool() if builtin_runs_on_client(tool, path):
-                if self._is_callable(read_fields(tool.value, path).raw(ALLOWED_CALLERS), path):
+                callers = read_fields(tool.value, path).raw(ALLOWED_CALLERS)
+                if self._backend.supports(tool) and not is_for_programs_only(callers):
+                    # The tool is declared as it is.
+                    callers = None
+                if self._is_callable(callers, path):
                     kind = CALL_KINDS[tool.kind]
                     yield self._read_builtin(
                         kind, tool, builtin_as_function(tool, kind, path), path
@@ -189,8 +197,12 @@ class _DeclarationReader:
         return _without_extra(tool, ALLOWED_CALLERS) if self._is_callable(callers, path) else None
 
     def _is_callable(self, allowed_callers: Raw | None, path: str) -> bool:
-        """Whether the model or a supported program may call a tool; report the tool if not."""
-        if self._supports_programs or not is_for_programs_only(allowed_callers):
+        """Whether the model or a supported program may call a tool; report what may not call it."""
+        if self._supports_programs or not allows_programs(allowed_callers):
+            return True
+        if not is_for_programs_only(allowed_callers):
+            reason = "the backend does not support programs"
+            self._losses.dropped(f"{path}.{ALLOWED_CALLERS}", reason)
             return True
         reason = "only programs may call this tool; the backend does not support programs"
         self._losses.dropped(path, reason, "capability")
@@ -319,6 +331,8 @@ def _resolve_duplicate(
         reason = f"{known} and {entry} would both be named {entry.backend_name}"
         raise UnsupportedRequestError(second.path, reason)
     if second.from_history:
+        if first.tool != second.tool:
+            losses.changed(first.path, f"replaced by the newer declaration in {second.path}")
         return replace(second, path=first.path)
     if first.tool != second.tool:
         reason = f"{known} and {entry} are different tools with the same name"

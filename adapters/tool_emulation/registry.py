@@ -424,6 +424,11 @@ def is_called_by_program(extras: Extras) -> bool:
     return any(extra.name == CALLER and _DIRECT not in bytes(extra.value) for extra in extras)
 
 
+def allows_programs(allowed_callers: Raw | None) -> bool:
+    """Whether programs may call a tool."""
+    return allowed_callers is not None and _PROGRAM in bytes(allowed_callers)
+
+
 def is_for_programs_only(allowed_callers: Raw | None) -> bool:
     """Whether only programs may call a tool, and not the model itself."""
     callers = b"" if allowed_callers is None else bytes(allowed_callers)

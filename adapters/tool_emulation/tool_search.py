@@ -28,6 +28,8 @@ DEFER_LOADING = "defer_loading"
 ADDITIONAL_TOOLS = "additional_tools"
 NOT_DEFERRED_REASON = "deferred loading is not supported; declared immediately"
 
+ADDITIONAL_TOOLS_REASON = "tools in items are not supported; declared with the other tools"
+
 # Takes the namespace and the name of a tool; returns the name by which a model calls it.
 CallableName = Callable[[str | None, str], str]
 
@@ -110,7 +112,7 @@ def tools_from_items(
         if backend.supports_hosted(kind):
             continue
         if kind == ADDITIONAL_TOOLS:
-            losses.changed(path, NOT_DEFERRED_REASON)
+            losses.changed(path, ADDITIONAL_TOOLS_REASON, "adapted")
         yield from _read_item(item, path, family)
 
 

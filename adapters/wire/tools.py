@@ -290,6 +290,12 @@ def write_schema_format(format_: ResponseFormat, losses: Losses) -> dict[str, ob
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def report_unused_settings(request: Request, losses: Losses) -> None:
+    """Report the settings of tools in a request without tools."""
+    if request.parallel_tool_calls is not None:
+        losses.dropped("parallel_tool_calls", "no tool is declared", "adapted")
+
+
 def write_parallel_tool_calls(
     request: Request, capabilities: Capabilities, losses: Losses, wire: dict[str, object]
 ) -> None:
