@@ -265,6 +265,8 @@ def error_for_client(error: Error, plan: ReplyPlan) -> Error:
 # The request
 
 _TRUE = Raw(b"true")
+_ONLY_STREAMS_REASON = "the backend sends only streams; the reply is sent at once"
+_USAGE_REASON = "the gateway requests the usage; the client does not receive it"
 _NONE = Raw(b"[]")
 
 
@@ -494,9 +496,13 @@ def _with_backend_settings(
         changes["model"] = model
     if plan.backend_streams != plan.client_streams:
         changes["stream"] = plan.backend_streams or None
+        if plan.backend_streams:
+            _report_addition(request.stream, "stream", _ONLY_STREAMS_REASON, losses)
     if plan.backend_streams and _has_stream_options(options) and not plan.passthrough:
         # Request usage wherever possible; the writer sends it only if the client requested it.
         changes["include_usage"] = True
+        if not request.include_usage and "include_usage" in _shared_names(options):
+            _report_addition(request.include_usage, "include_usage", _USAGE_REASON, losses)
     if _needs_single_call(request, options):
         changes["parallel_tool_calls"] = False
         reason = "the legacy API has at most one call per reply; one is requested"
@@ -506,6 +512,17 @@ def _with_backend_settings(
     if plan.request.store is None and stores:
         changes["store"] = True
     return replace(request, **changes) if changes else request
+
+
+def _report_addition(given: object, field: str, reason: str, losses: Losses) -> None:
+    """Report that a field is set which the client did not set, or set to another value."""
+    report = losses.invented if given is None else losses.changed
+    report(field, reason, "adapted")
+
+
+def _shared_names(options: TranslationOptions) -> frozenset[str]:
+    """Return the IR fields that both sides have under names of their own."""
+    return frozenset(options.client.names.keys() & options.backend.names.keys())
 
 
 def _has_stream_options(options: TranslationOptions) -> bool:
