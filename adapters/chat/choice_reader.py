@@ -10,6 +10,7 @@ from adapters.chat.parts import DETAILS_FIELD, REASONING_FIELDS, ReasoningDetail
 from adapters.chat.tool_calls import LEGACY_TYPE, ToolCallAssembler
 from adapters.chat.wire import (
     FAMILY,
+    NO_TEXT_REASON,
     REFUSAL_LOGPROBS_REASON,
     UNREADABLE_IMAGE_REASON,
     CallDelta,
@@ -113,6 +114,8 @@ class ChoiceReader:
         if self._last_block < 0:
             self._losses.invented("content", EMPTY_REPLY_REASON)
             self._append(events, "text", "")
+        if self._early_annotations:
+            self._losses.dropped(f"{self._path}.annotations", NO_TEXT_REASON)
         truncated = self.finished is not None and self.finished.reason in ("length", "filter")
         closed: list[Event] = []
         if self._block is not None:
@@ -145,14 +148,13 @@ class ChoiceReader:
         if isinstance(content, str):
             if content or (read and self._channel == "text"):
                 self._append(events, "text", content, read)
-            elif read:
-                path = f"choices[{self._choice}].logprobs"
-                self._losses.dropped(path, "only log probabilities of text are supported")
-            return
+                read = ()
+            content = []
         for part in read_content(content, "content", FAMILY):
             match part:
                 case Text():
                     self._append(events, "text", part.text, read, part.annotations)
+                    read = ()
                 case Refusal():
                     self._append(events, "refusal", part.text)
                 case Image(url=str() as url):
@@ -161,6 +163,9 @@ class ChoiceReader:
                     self._add_image(events, item)
                 case _:
                     self._losses.dropped(f"{self._path}.content", "replies support only text")
+        if read:
+            path = f"choices[{self._choice}].logprobs"
+            self._losses.dropped(path, "only log probabilities of text are supported")
 
     def _append(
         self,

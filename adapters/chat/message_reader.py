@@ -8,7 +8,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from adapters.chat.parts import DETAILS_FIELD, REASONING_FIELDS, read_details
-from adapters.chat.wire import FAMILY
+from adapters.chat.wire import FAMILY, NO_TEXT_REASON
 from adapters.errors import invalid_choice
 from adapters.ids import StableIds
 from adapters.ir.normalize import PendingCalls
@@ -282,7 +282,7 @@ def _read_content(fields: JsonObject, losses: Losses) -> tuple[Part, ...]:
     if annotations and content and isinstance(content[0], Text):
         content = (replace(content[0], annotations=annotations), *content[1:])
     elif annotations:
-        losses.dropped(fields.at("annotations"), "the message has no text")
+        losses.dropped(fields.at("annotations"), NO_TEXT_REASON)
     refusal = fields.string("refusal")
     if refusal:
         # Remove the empty text that servers usually send with a refusal.

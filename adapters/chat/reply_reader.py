@@ -11,6 +11,7 @@ from adapters.chat.message_reader import TypicalCall, read_assistant
 from adapters.chat.wire import (
     CHAT_ONLY_REPLY_FIELDS,
     FAMILY,
+    NO_TEXT_REASON,
     READ_FINISH_REASON,
     REFUSAL_LOGPROBS_REASON,
     UNREADABLE_IMAGE_REASON,
@@ -307,5 +308,5 @@ def _with_logprobs(
             case _:
                 with_logprobs.append(item)
     if logprobs and tuple(with_logprobs) == items:
-        losses.dropped(fields.at("content"), "the message has no text")
+        losses.dropped(fields.at("content"), NO_TEXT_REASON)
     return tuple(with_logprobs)

@@ -15,8 +15,8 @@ from adapters.wire.extra_fields import ExtrasWriter, copy_present, drop_unsuppor
 from adapters.wire.json_object import read_fields
 from adapters.wire.json_schema import is_strict, parameters_schema
 from adapters.wire.tools import (
-    without_strict,
     report_unused_settings,
+    without_strict,
     write_parallel_tool_calls,
     write_schema_format,
     write_tool_head,

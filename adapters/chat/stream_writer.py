@@ -16,6 +16,7 @@ from adapters.chat.reply_writer import (
 from adapters.chat.wire import (
     CALL_FIELDS,
     DONE,
+    FAMILY,
     NO_REASONING_FIELD_REASON,
     WRITE_FINISH_REASON,
     Frames,
@@ -204,6 +205,8 @@ class StreamWriter(BaseStreamWriter):
         reply_id = completion_id(event.id) or context.ids.id("chatcmpl-")
         created = context.ids.now() if event.created is None else event.created
         model = reply_model(event.model, context.request, self._losses)
+        others = tuple(extra for extra in event.extras if extra.family != FAMILY)
+        self._extras.report_dropped(others)
         self._frames = Frames(
             head(reply_id, created, model, event.service_tier, event.extras),
             with_usage=bool(context.request.include_usage),

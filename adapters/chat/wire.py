@@ -139,6 +139,7 @@ WRITE_FINISH_REASON: dict[FinishReason, str] = {
 REFUSAL_LOGPROBS_REASON = "log probabilities of refusals are not supported by other dialects"
 NO_REASONING_FIELD_REASON = "Chat Completions does not support reasoning"
 IMAGES_REASON = f"{LABEL} has no images in replies; only the image itself is sent, in images"
+NO_TEXT_REASON = "the message has no text"
 UNREADABLE_IMAGE_REASON = "the image has no URL"
 
 

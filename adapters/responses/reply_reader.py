@@ -15,6 +15,7 @@ from adapters.responses.wire import (
     IMAGE_CALL,
     READ_INCOMPLETE,
     WRITE_INCOMPLETE,
+    finish_reason_change,
     read_usage,
 )
 from adapters.wire.error_body import infer_status, is_error, read_error_value
@@ -127,8 +128,7 @@ def _read_finish(status: str | None, details: JsonObject | None, losses: Losses)
     word = details.string("reason") if details else None
     reason = READ_INCOMPLETE.get(word or "", "length")
     if WRITE_INCOMPLETE.get(reason) != word:
-        given = word or "a missing reason"
-        losses.changed("finish_reason", f"{given} is reported as {reason}")
+        losses.changed("finish_reason", finish_reason_change(word or "", reason))
     return ir.Finish(reason, word or "")
 
 

@@ -30,8 +30,10 @@ from adapters.responses.wire import (
     IMAGE_CALL,
     IMAGE_PREFIX,
     LABEL,
+    READ_INCOMPLETE,
     WRITE_INCOMPLETE,
     Wire,
+    finish_reason_change,
     usage_or_zeros,
 )
 from adapters.sse import encode
@@ -237,6 +239,13 @@ class ResponseWriter:
         self._model = reply_model(started.model, request, context.losses)
         self.service_tier = started.service_tier or request.service_tier
         self._constant_fields = _request_fields(request) | dict(context.response_overrides)
+        self._extras = ExtrasWriter(FAMILY, LABEL, context.losses)
+        # The extra fields of a response of this API.
+        self._kept: Wire = {}
+
+    def keep(self, extras: ir.Extras) -> None:
+        """Add the extra fields of the reply to the response; report those of other families."""
+        self._extras.carry(extras, self._kept)
 
     def write(self, state: ResponseState) -> Wire:
         """Write the response in a state."""
@@ -245,7 +254,7 @@ class ResponseWriter:
             # The clock of the backend, which set `created_at`, may be ahead of the gateway's.
             completed_at = max(completed_at, self._created_at)
         tier = "default" if self.service_tier in (None, "auto") else self.service_tier
-        return {
+        written: Wire = {
             "id": self._id,
             "object": "response",
             "created_at": self._created_at,
@@ -259,6 +268,7 @@ class ResponseWriter:
             "service_tier": tier,
             "usage": state.usage,
         }
+        return self._kept | written if self._kept else written
 
 
 def _request_fields(request: ir.Request) -> Wire:
@@ -308,12 +318,20 @@ def finished_state(
     has_stopped = finish is not None and finish.reason == "stop"
     if has_stopped and items and all(map(_is_of_message, items)):
         context.losses.changed("status", ONLY_REASONING_REASON)
-    reason = None if finish is None else WRITE_INCOMPLETE.get(finish.reason)
+    reason = None if finish is None else _incomplete_reason(finish, context.losses)
     details: Wire | None = None if reason is None else {"reason": reason}
     if details and not context.reply_options.incomplete_as_completed:
         return ResponseState("incomplete", incomplete_details=details)
     completed_at = context.ids.now()
     return ResponseState("completed", completed_at=completed_at, incomplete_details=details)
+
+
+def _incomplete_reason(finish: ir.Finish, losses: Losses) -> str | None:
+    """Return why a response is incomplete, in the backend's word if it is one of this API."""
+    if READ_INCOMPLETE.get(finish.raw) != finish.reason:
+        return WRITE_INCOMPLETE.get(finish.reason)
+    losses.withdraw("finish_reason", [finish_reason_change(finish.raw, finish.reason)])
+    return finish.raw
 
 
 def _is_of_message(item: ir.Item) -> bool:
@@ -338,8 +356,8 @@ def write_reply(reply: ir.Reply, context: ReplyContext) -> Wire:
     reply = merge_choices(reply)
     started = Started(reply.id, reply.model, reply.created, reply.service_tier)
     response = ResponseWriter(started, context)
+    response.keep(reply.extras)
     extras = ExtrasWriter(FAMILY, LABEL, losses)
-    extras.report_dropped(reply.extras)
     finish, items, output = None, list[ir.Item](), list[Wire | Raw]()
     writer, item_ids = OutputWriter(context), set[str]()
     for number, choice in enumerate(reply.choices):

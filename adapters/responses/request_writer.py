@@ -13,8 +13,8 @@ from adapters.tool_selection import ToolSupport, select_tools
 from adapters.wire.extra_fields import ExtrasWriter, copy_present, drop_unsupported_fields
 from adapters.wire.json_schema import parameters_schema
 from adapters.wire.tools import (
-    without_strict,
     report_unused_settings,
+    without_strict,
     write_parallel_tool_calls,
     write_schema_format,
     write_tool_head,

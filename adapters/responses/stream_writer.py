@@ -28,9 +28,7 @@ from adapters.responses.reply_writer import (
 from adapters.responses.wire import (
     CALLS,
     DONE,
-    FAMILY,
     IMAGE_CALL,
-    LABEL,
     PARTS,
     Frames,
     PartNames,
@@ -41,7 +39,6 @@ from adapters.responses.wire import (
     write_usage,
 )
 from adapters.sse import PLACEHOLDER, Frame, FrameTemplate, encode, parse_event, write_block
-from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.images import image_of
 from adapters.wire.json_object import MISSING, NULL, read_body, read_fields
 
@@ -236,7 +233,6 @@ class StreamWriter(BaseStreamWriter):
         super().__init__()
         self._context = context
         self._losses = context.losses
-        self._extras = ExtrasWriter(FAMILY, LABEL, context.losses)
         self._frames = Frames()
         self._output = OutputWriter(context)
         self._response: ResponseWriter | None = None
@@ -246,11 +242,12 @@ class StreamWriter(BaseStreamWriter):
 
     def start(self, event: Started) -> list[bytes]:
         """Begin the stream, unless `keep_alive` has begun it."""
-        self._extras.report_dropped(event.extras)
         if self._response is not None:
+            self._response.keep(event.extras)
             self._response.service_tier = event.service_tier or self._response.service_tier
             return []
         self._response = ResponseWriter(event, self._context)
+        self._response.keep(event.extras)
         # Encoded once for both events.
         response = Raw(encode(self._write_response(ResponseState("in_progress"))))
         return [
@@ -305,9 +302,9 @@ class StreamWriter(BaseStreamWriter):
         items = [item.buffer.opened.item for item in self._items.values()]
         state = finished_state(merged_finish(event.finishes), items, self._context)
         state.usage = usage_or_zeros(event.usage, self._losses)
-        self._extras.report_dropped(event.extras)
-        if self._response is not None and event.service_tier is not None:
-            self._response.service_tier = event.service_tier
+        if self._response is not None:
+            self._response.keep(event.extras)
+            self._response.service_tier = event.service_tier or self._response.service_tier
         return [self._end(state), DONE]
 
     def fail(self, event: Failed) -> list[bytes]:

@@ -86,6 +86,11 @@ WRITE_INCOMPLETE: dict[FinishReason, str] = {
 }
 
 
+def finish_reason_change(word: str, reason: FinishReason) -> str:
+    """Return the reason for the loss of a word for which other dialects have no equal."""
+    return f"{word or 'a missing reason'} is reported as {reason}"
+
+
 class CallNames(Struct, frozen=True):
     """The item types of one kind of call and of its output, and the prefix of their ids."""
 
@@ -213,5 +218,6 @@ def usage_or_zeros(usage: Usage | None, losses: Losses) -> Wire:
     if usage is None:
         losses.invented("usage", MISSING_USAGE_REASON)
         return write_usage(Usage())
-    ExtrasWriter(FAMILY, LABEL, losses).report_dropped(usage.extras, "usage")
-    return write_usage(usage)
+    written = write_usage(usage)
+    ExtrasWriter(FAMILY, LABEL, losses).carry(usage.extras, written, "usage")
+    return written
