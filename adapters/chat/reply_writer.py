@@ -13,6 +13,7 @@ from adapters.chat.wire import (
     WRITE_FINISH_REASON,
     Wire,
     extras_writer,
+    report_finish,
     write_call,
     write_usage,
 )
@@ -69,7 +70,7 @@ class ReplyWriter:
             "choices": [self._write_choice(*numbered) for numbered in enumerate(reply.choices)],
         }
         if reply.usage is not None:
-            wire["usage"] = write_usage(reply.usage, self._extras)
+            wire["usage"] = write_usage(reply.usage, extras_writer(self._details))
         if reply.service_tier is not None:
             wire["service_tier"] = reply.service_tier
         self._extras.carry(reply.extras, wire)
@@ -79,6 +80,7 @@ class ReplyWriter:
         message = self._write_message(choice.items, f"choices[{number}].message")
         finish = choice.finish or ir.Finish("stop", "")
         reason = effective_finish(finish, has_calls=has_calls(choice.items))
+        report_finish(finish, reason, number, self._details)
         texts = [part for part in _parts(choice.items) if isinstance(part, ir.Text)]
         logprobs = [logprob for text in texts for logprob in text.logprobs]
         wire: Wire = {

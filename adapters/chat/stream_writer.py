@@ -24,6 +24,7 @@ from adapters.chat.wire import (
     extras_writer,
     frame,
     head,
+    report_finish,
     write_call,
     write_usage,
 )
@@ -369,6 +370,8 @@ class StreamWriter(BaseStreamWriter):
             written += begun + self._write_annotations(choice)
             self._report_empty(choice)
             reason = effective_finish(finish, has_calls=choice.has_calls)
+            if not self._context.repairs:
+                report_finish(finish, reason, number, self._losses)
             written.append(self._frames.chunk(number, {}, self.finish_reasons[reason]))
         return [*written, *self._write_usage(event.usage), DONE]
 

@@ -10,7 +10,13 @@ from adapters.errors import InvalidRequestError
 from adapters.ir.types import CallKind, Error, Extras, Finish, FinishReason, ToolCall, Usage
 from adapters.losses import Losses
 from adapters.sse import FrameTemplate, encode_line
-from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, read_token_counts
+from adapters.wire.extra_fields import (
+    DropPolicy,
+    ExtrasWriter,
+    harmless_if,
+    read_token_counts,
+    report_missing_counts,
+)
 from adapters.wire.json_object import MISSING, is_present, parse, read_fields
 from adapters.wire.malformed_values import read_or_drop
 
@@ -155,6 +161,13 @@ def read_finish(reason: str | None, losses: Losses) -> Finish:
         written = WRITE_FINISH_REASON[known or "stop"]
         losses.changed("finish_reason", f"{kind} {reason!r}; reported as {written}")
     return Finish(known or "stop", reason)
+
+
+def report_finish(finish: Finish, written: FinishReason, choice: int, losses: Losses) -> None:
+    """Report a finish reason of a completion that is replaced because the reply contradicts it."""
+    if written != finish.reason and finish.raw in READ_FINISH_REASON:
+        reason = f"{finish.raw!r} contradicts the reply"
+        losses.changed(f"choices[{choice}].finish_reason", reason)
 
 
 def is_failure(finish_reason: str | None) -> bool:
@@ -409,6 +422,8 @@ def frame(wire: Wire) -> bytes:
 # Reads the usage of a reply, any of whose numbers may be missing.
 read_usage = partial(read_token_counts, FAMILY, "prompt_tokens", "completion_tokens")
 
+_NO_COUNTS = Usage(missing="counts")
+
 
 def read_valid_usage(raw: Raw | None, losses: Losses) -> Usage | None:
     """Read the usage of a reply; report an invalid one instead of failing."""
@@ -419,7 +434,7 @@ def read_valid_usage(raw: Raw | None, losses: Losses) -> Usage | None:
         lambda value: read_usage(read_fields(value, "usage")), raw, "usage", losses
     )
     # The usage is not known if no count can be read.
-    return None if usage == Usage() and len(losses) > before else usage
+    return None if usage == _NO_COUNTS and len(losses) > before else usage
 
 
 def write_usage(usage: Usage, extras: ExtrasWriter) -> Wire:
@@ -434,5 +449,6 @@ def write_usage(usage: Usage, extras: ExtrasWriter) -> Wire:
         },
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
+    report_missing_counts(usage, extras.losses)
     extras.carry(usage.extras, wire, "usage")
     return wire

@@ -394,6 +394,8 @@ class Usage(Struct, frozen=True, gc=False):
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     extras: Extras = ()
+    # What its server did not report: only counts of details, which are 0, or others too.
+    missing: Literal["details", "counts"] | None = None
 
 
 class Error(Struct, frozen=True, gc=False):

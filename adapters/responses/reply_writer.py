@@ -373,7 +373,8 @@ def write_reply(reply: ir.Reply, context: ReplyContext) -> Wire:
             output.append(writer.write(item, item_id, status))
     state = finished_state(finish, items, context)
     state.output = output
-    state.usage = usage_or_zeros(reply.usage, losses)
+    # The usage of a reply that is repaired stays as it is.
+    state.usage = usage_or_zeros(reply.usage, Losses(None) if context.repairs else losses)
     return response.write(state)
 
 

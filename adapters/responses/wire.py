@@ -10,7 +10,13 @@ from adapters.ir.types import CallKind, Error, FinishReason, Usage
 from adapters.losses import Losses
 from adapters.sse import FrameTemplate, encode, encode_line
 from adapters.wire.error_body import error_object
-from adapters.wire.extra_fields import DropPolicy, ExtrasWriter, harmless_if, read_token_counts
+from adapters.wire.extra_fields import (
+    DropPolicy,
+    ExtrasWriter,
+    harmless_if,
+    read_token_counts,
+    report_missing_counts,
+)
 
 Wire = dict[str, object]
 
@@ -218,6 +224,7 @@ def usage_or_zeros(usage: Usage | None, losses: Losses) -> Wire:
     if usage is None:
         losses.invented("usage", MISSING_USAGE_REASON)
         return write_usage(Usage())
+    report_missing_counts(usage, losses)
     written = write_usage(usage)
     ExtrasWriter(FAMILY, LABEL, losses).carry(usage.extras, written, "usage")
     return written

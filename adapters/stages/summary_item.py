@@ -88,6 +88,7 @@ def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
     """Return the sum of two usages; None if one is unknown."""
     if one is None or other is None:
         return None
+    missing = {one.missing, other.missing}
     return Usage(
         input_tokens=one.input_tokens + other.input_tokens,
         output_tokens=one.output_tokens + other.output_tokens,
@@ -96,6 +97,7 @@ def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
         cache_write_tokens=one.cache_write_tokens + other.cache_write_tokens,
         reasoning_tokens=one.reasoning_tokens + other.reasoning_tokens,
         extras=tuple(_add_extras(one.extras, other.extras)),
+        missing="counts" if "counts" in missing else "details" if "details" in missing else None,
     )
 
 

@@ -1,6 +1,7 @@
 """Fields that only one family of dialects has, and fields that several dialects share."""
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import msgspec
 from msgspec import Raw
@@ -124,19 +125,40 @@ def read_token_counts(
         return None
     inputs = fields.nested(f"{input_name}_details") or JsonObject({})
     outputs = fields.nested(f"{output_name}_details") or JsonObject({})
-    input_tokens = fields.integer(input_name) or 0
-    output_tokens = fields.integer(output_name) or 0
+    counts = (fields.integer(input_name), fields.integer(output_name))
+    total = fields.integer("total_tokens")
+    cached, written = inputs.integer("cached_tokens"), inputs.integer("cache_write_tokens")
+    reasoning = outputs.integer("reasoning_tokens")
+    input_tokens, output_tokens = (count or 0 for count in counts)
     return Usage(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
-        total_tokens=fields.integer("total_tokens") or input_tokens + output_tokens,
-        cached_tokens=inputs.integer("cached_tokens") or 0,
-        cache_write_tokens=inputs.integer("cache_write_tokens") or 0,
-        reasoning_tokens=outputs.integer("reasoning_tokens") or 0,
+        total_tokens=total or input_tokens + output_tokens,
+        cached_tokens=cached or 0,
+        cache_write_tokens=written or 0,
+        reasoning_tokens=reasoning or 0,
         extras=unread_fields(fields, family, otherwise=_if_zero)
         + unread_fields(inputs, family, prefix=f"{input_name}_details.", otherwise=_if_zero)
         + unread_fields(outputs, family, prefix=f"{output_name}_details.", otherwise=_if_zero),
+        missing=_missing((*counts, total), (cached, written, reasoning)),
     )
+
+
+def _missing(
+    counts: tuple[int | None, ...], details: tuple[int | None, ...]
+) -> Literal["details", "counts"] | None:
+    if None in counts:
+        return "counts"
+    return "details" if None in details else None
+
+
+def report_missing_counts(usage: Usage, losses: Losses) -> None:
+    """Report the counts that are sent although the backend did not report them."""
+    if usage.missing == "counts":
+        reason = "counts that the backend did not report are sent as 0 or as a sum"
+        losses.invented("usage", reason)
+    elif usage.missing == "details":
+        losses.invented("usage", "details that the backend did not report are sent as 0", "adapted")
 
 
 # Fields that no model receives.

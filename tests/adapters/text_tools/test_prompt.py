@@ -127,7 +127,7 @@ def test_only_allowed_tools_are_described() -> None:
 def test_choice_none_describes_no_tools(choice: ir.ToolChoice) -> None:
     losses = Losses()
     assert convert(choice=choice, losses=losses) == ir.Request(items=(QUESTION,))
-    assert [loss.path for loss in losses] == ["tool_choice"]
+    assert [loss.path for loss in losses] == ["tool_choice", "tools[0]", "tools[1]"]
 
 
 def test_choice_is_refused_under_the_refuse_policy() -> None:

@@ -30,7 +30,7 @@ data: [DONE]
 )
 RESPONSES_REPLY = b"""{"id":"resp_1","object":"response","status":"completed","model":"m",
 "output":[],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}"""
-USAGE = Usage(3, 4, 7)
+USAGE = Usage(3, 4, 7, missing="details")
 
 REQUEST = b'{"model":"m","messages":[{"role":"developer","content":"be brief"}],"stream":true}'
 
