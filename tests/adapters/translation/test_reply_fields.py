@@ -6,7 +6,7 @@ import pytest
 
 import adapters
 from tests.exchange import Exchange
-from tests.judges.reading import JsonObject, object_in, read_object
+from tests.judges.reading import JsonObject, object_in, objects_in, read_object
 from tests.judges.sample_streams import DONE, call_chunk, chunk, responses_stream
 from tests.judges.samples import response
 
@@ -87,9 +87,9 @@ def test_annotations_without_text_are_reported() -> None:
 
 
 def test_log_probabilities_of_a_list_of_parts_are_received_once() -> None:
-    logprob = {"token": "a", "logprob": -1, "bytes": None, "top_logprobs": []}
+    logprob: JsonObject = {"token": "a", "logprob": -1, "bytes": None}
     first = chunk({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})
-    [choice] = first["choices"] if isinstance(first["choices"], list) else []
+    [choice] = objects_in(first, "choices")
     choice["logprobs"] = {"content": [logprob], "refusal": None}
     collector = Exchange("chat", "chat").collect()
     collector.feed(chat_stream(first, chunk({}, "stop")))
