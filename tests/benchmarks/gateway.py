@@ -2,11 +2,13 @@
 
     python -m tests.benchmarks.gateway [--quick] [--pair responses:chat] [--kind text]
     python -m tests.benchmarks.gateway --against /other/environment/bin/dragoman
+    python -m tests.benchmarks.gateway --record
 
 A fake backend, the gateway and the relay run in processes of their own, and the same clients call
 both in turns. CPU time is that of the process, user and system, which varies less than wall time on
 a busy machine. Compare only results of one run. Needs Linux. `--against` measures another version
-in the same rounds and prints its CPU time in relation to this one's, with an interval.
+in the same rounds and prints the CPU time of this one in relation to it, with an interval.
+`--record` measures this version while it records, including the process that writes recordings.
 """
 
 import argparse
@@ -33,10 +35,11 @@ from tests.benchmarks.processes import gateway, helper
 
 _PAIRS = [":".join(pair) for pair in product(adapters.DIALECTS, repeat=2)]
 _PACKAGES = ("litestar", "uvicorn", "uvloop", "msgspec")
-GATEWAY, OTHER, RELAY = "gateway", "other", "relay"
+GATEWAY, OTHER, RECORDING, RELAY = "gateway", "other", "recording", "relay"
 _TITLES = {
     GATEWAY: "gateway",
     OTHER: "other version",
+    RECORDING: "recording",
     RELAY: "pass-through",
 }
 _SECOND = 1_000_000
@@ -53,15 +56,20 @@ def _added(ours: float, floor: float) -> str:
     return f"{ours - floor:+,.0f} µs"
 
 
-async def _measure_pair(pair: str, kind: Kind, plan: Plan, against: str | None) -> None:
+async def _measure_pair(
+    pair: str, kind: Kind, plan: Plan, against: str | None, *, record: bool
+) -> None:
     client, backend = pair.split(":")
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory()))
+        # The process that writes recordings ends after the gateway.
+        folder = Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
         fake = stack.enter_context(helper("backend", backend, kind))
         starts = [await _start(folder, pair, fake.port) for _ in range(plan.starts)]
         targets = [stack.enter_context(gateway(folder, backend, fake.port))]
         if against:
             targets += [stack.enter_context(gateway(folder, backend, fake.port, command=against))]
+        if record:
+            targets += [stack.enter_context(gateway(folder, backend, fake.port, record=True))]
         targets += [stack.enter_context(helper(RELAY, str(fake.port)))]
         for target in targets:
             await reach(target, client)
@@ -70,8 +78,9 @@ async def _measure_pair(pair: str, kind: Kind, plan: Plan, against: str | None) 
     about = f"streams of {kind}; one worker each; medians (rounds: {plan.rounds})"
     title = f"A {client} client in front of a {backend} backend; {about}"
     lines = ["", title, *table(records, plan, median(starts))]
-    if against:
-        lines += ["", *_ratios(records[GATEWAY], records[OTHER])]
+    for name in (OTHER, RECORDING):
+        if name in records:
+            lines += ["", *_ratios(records[GATEWAY], records[name], _TITLES[name])]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
@@ -161,12 +170,12 @@ def _line(row: Row, records: Mapping[str, Record], plan: Plan) -> str:
     return f"{row.title.format(plan=plan):<42}{cells}{compared:>12}  {row.aim}"
 
 
-def _ratios(ours: Record, other: Record) -> Iterator[str]:
-    """Yield the CPU time of each load in relation to the other version's.
+def _ratios(ours: Record, other: Record, title: str) -> Iterator[str]:
+    """Yield the CPU time of each load in relation to that of another gateway.
 
     The interval is that of the median, at 95 %, by the ranks of the sorted ratios.
     """
-    yield f"{'CPU time, gateway / other version':<42}{'median':>16}{'interval':>20}"
+    yield f"{f'CPU time, gateway / {title}':<42}{'median':>16}{'interval':>20}"
     for load, samples in ours.samples.items():
         pairs = zip(samples, other.samples[load], strict=True)
         ratios = sorted(one.processor / two.processor for one, two in pairs)
@@ -183,6 +192,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kind", choices=["text", "arguments"], default="arguments")
     parser.add_argument("--rounds", type=int, help="how often each load is repeated")
     parser.add_argument("--against", metavar="COMMAND", help="the `dragoman` of another version")
+    parser.add_argument("--record", action="store_true", help="measure recording, too")
     return parser.parse_args()
 
 
@@ -193,7 +203,7 @@ def main() -> None:
     versions = ", ".join(f"{package} {version(package)}" for package in _PACKAGES)
     sys.stdout.write(f"Python {python_version()}, {versions}\n")
     for pair in given.pair or ["responses:chat"]:
-        uvloop.run(_measure_pair(pair, given.kind, plan, given.against))
+        uvloop.run(_measure_pair(pair, given.kind, plan, given.against, record=given.record))
 
 
 if __name__ == "__main__":

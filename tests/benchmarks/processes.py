@@ -27,6 +27,13 @@ dialect = "{dialect}"
 max_connections = 4000
 """
 
+_RECORDING = """
+[recording]
+directory = "recordings"
+max_recordings = 10_000_000
+max_total_bytes = 16_000_000_000
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -86,8 +93,10 @@ def gateway(
     backend_port: int,
     state: str = "sqlite:dragoman.db",
     command: str | None = None,
+    *,
+    record: bool = False,
 ) -> Generator[Target, None, None]:
-    """Run this gateway, or that of another `dragoman` command, without its log.
+    """Run this gateway, which may record, or that of another `dragoman` command, without its log.
 
     It may not accept connections yet.
     """
@@ -96,12 +105,13 @@ def gateway(
     home.mkdir()
     file = home / "benchmark.toml"
     text = _CONFIGURATION.format(port=port, backend_port=backend_port, dialect=dialect, state=state)
-    file.write_text(text, encoding="utf-8")
+    file.write_text(text + _RECORDING * record, encoding="utf-8")
+    name = "recording" if record else "gateway" if command is None else "other"
     own = [sys.executable, "-m", "gateway"]
     arguments = [*(own if command is None else [command]), "serve", "--config", str(file)]
     with Popen(arguments, cwd=home, stdout=DEVNULL, stderr=DEVNULL, text=True) as process:  # noqa: S603 - our own command
         try:
-            yield Target("gateway" if command is None else "other", port, process)
+            yield Target(name, port, process)
         finally:
             process.kill()
 

@@ -37,14 +37,16 @@ def test_core_prints_every_pair() -> None:
 
 @on_linux
 def test_gateway_prints_every_measure_of_every_process() -> None:
-    output = run("gateway", "--against", str(Path(sys.executable).with_name("dragoman")))
+    command = str(Path(sys.executable).with_name("dragoman"))
+    output = run("gateway", "--against", command, "--record")
     assert "A responses client in front of a chat backend" in output
-    for name in ("gateway", "other version", "pass-through"):
+    for name in ("gateway", "other version", "recording", "pass-through"):
         assert name in output
     for row in ROWS:
         assert row.title.format(plan=QUICK) in output
     assert "start to first answer" in output
     assert "gateway / other version" in output
+    assert "gateway / recording" in output
 
 
 @on_linux
