@@ -19,6 +19,54 @@ class Rule(Struct, frozen=True):
 
 
 RULES: dict[str, Rule] = {
+    "openai-resource": Rule(
+        "sdk",
+        "The program uses `openai.ChatCompletion` of version 0.28.",
+        """\
+    openai.ChatCompletion.create(...)         ->    openai.chat.completions.create(...)
+    await openai.ChatCompletion.acreate(...)  ->    await openai.AsyncOpenAI().chat.completions
+                                                    .create(...)
+
+The module-level client of the current SDK reads the same configuration. It has no asynchronous
+form, so a client with the configuration of the module is created for each call. Other resources,
+such as `openai.Embedding`, are left, because their replies are not followed.""",
+    ),
+    "openai-config": Rule(
+        "sdk",
+        "The program configures version 0.28 of the SDK.",
+        """\
+    openai.api_base = "http://host/v1"    ->    openai.base_url = "http://host/v1/"
+    openai.api_base = endpoint            ->    openai.azure_endpoint = endpoint   (with Azure)
+    create(engine="gpt", ...)             ->    create(model="gpt", ...)
+    create(request_timeout=30, ...)       ->    create(timeout=30, ...)
+    create(api_key=key, ...)              ->    openai.OpenAI(api_key=key)...create(...)
+
+The current SDK joins its base URL and paths as text, so the URL needs its final slash.""",
+    ),
+    "openai-error": Rule(
+        "sdk",
+        "The program uses `openai.error`.",
+        """\
+    openai.error.RateLimitError         ->    openai.RateLimitError
+    openai.error.InvalidRequestError    ->    openai.BadRequestError
+    openai.error.APIError               ->    openai.InternalServerError
+    error.http_status                   ->    getattr(error, "status_code", None)
+
+Each error becomes the one that is raised for the same status. Today's `openai.APIError` is the base
+of all errors with a status, so it would catch more.""",
+    ),
+    "openai-reply": Rule(
+        "sdk",
+        "The program reads a reply as a dictionary.",
+        """\
+    reply["choices"][0]["message"]    ->    reply.choices[0].message
+    message.get("content", "")        ->    (message.content or "")
+    "content" in message              ->    message.content is not None
+    messages.append(message)          ->    messages.append(message.to_dict())
+
+Replies were dictionaries and objects, and are only objects now. A message that is kept in a list is
+converted, because the other messages in it are dictionaries.""",
+    ),
     "request-functions": Rule(
         "functions",
         "A request sends `functions`.",

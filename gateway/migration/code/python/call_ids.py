@@ -130,6 +130,7 @@ class CallIds:
     def _id_of(self, read: cst.BaseExpression, value: Value) -> CallId:
         """Return the id of a call that an expression is."""
         target = self._context.target
+        message = message_of(read)
 
         def build() -> cst.BaseExpression:
             loop_variable = self._context.loops.variable(read)
@@ -137,8 +138,8 @@ class CallIds:
             is_dict = self._context.is_dict(value, read) if is_known else value.is_dict
             if loop_variable is not None:
                 call: cst.BaseExpression = cst.Name(loop_variable)
-            elif message_of(read) is not None and not self._context.is_kept_attribute(read):
-                call = target.first_call(self._context.report.rewritten_inside(read))
+            elif message is not None and not self._context.is_kept_attribute(read):
+                call = target.first_call(self._read(message, is_dict=is_dict))
             else:
                 call = self._kept(read)
             template = (
@@ -147,6 +148,11 @@ class CallIds:
             return expression(template, call=call)
 
         return build
+
+    def _read(self, message: cst.BaseExpression, *, is_dict: bool) -> cst.BaseExpression:
+        rewritten = self._context.report.rewritten(message)
+        template = '{message}["function_call"]' if is_dict else "{message}.function_call"
+        return expression(template, message=rewritten)
 
     def _kept(self, read: cst.BaseExpression) -> cst.BaseExpression:
         return cst.Name(read.value) if isinstance(read, cst.Name) else read.deep_clone()

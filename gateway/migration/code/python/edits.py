@@ -113,10 +113,9 @@ class Edits:
         assert isinstance(updated, cst.Module)  # noqa: S101 - edits do not change the type
         return updated.code
 
-    def visited(self, node: cst.CSTNode, *, outermost: bool = True) -> cst.CSTNode:
-        """Return a node with the edits inside it, and its own if wanted."""
-        applier = _Applier(self, None if outermost else node)
-        visited = node.visit(applier)
+    def visited(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Return a node with its edits, and with those inside it."""
+        visited = node.visit(_Applier(self))
         assert isinstance(visited, cst.CSTNode)  # noqa: S101 - edits remove no expression
         return visited
 
@@ -203,16 +202,13 @@ def _comments(lines: Sequence[cst.EmptyLine]) -> set[str]:
 
 
 class _Applier(cst.CSTTransformer):
-    def __init__(self, edits: Edits, kept: cst.CSTNode | None = None) -> None:
+    def __init__(self, edits: Edits) -> None:
         super().__init__()
         self._edits = edits
-        self._kept = kept
 
     def on_leave(  # type: ignore[override]  # libcst types the result by the node's own class
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
     ) -> cst.CSTNode:
-        if original_node is self._kept:
-            return updated_node
         changed = self._edits.changed(original_node, updated_node)
         if isinstance(changed, cst.FormattedString) and isinstance(
             original_node, cst.FormattedString

@@ -13,6 +13,8 @@ from gateway.migration.code.python.program import Program
 from gateway.migration.code.python.replies import ReplyMigration
 from gateway.migration.code.python.report import Report
 from gateway.migration.code.python.requests import RequestMigration
+from gateway.migration.code.python.sdk_client import OldClientMigration
+from gateway.migration.code.python.sdk_replies import OldReplyMigration
 from gateway.migration.code.python.target import TARGETS
 from gateway.migration.code.rules import RULES
 
@@ -33,10 +35,11 @@ def migrate_modules(
     """
     program = Program(modules)
     context = Context(program, TARGETS[to])
-    requests = RequestMigration(context)
+    OldClientMigration(context).migrate()
+    OldReplyMigration(context).migrate()
     ReplyMigration(context).migrate()
     HistoryMigration(context, CallIds(context)).migrate()
-    requests.migrate()
+    RequestMigration(context).migrate()
     return _results(context.report, program, rules)
 
 

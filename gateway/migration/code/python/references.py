@@ -93,6 +93,10 @@ class References:
             return None
         return self._definitions.get((other, member))
 
+    def imported_name(self, node: cst.Name) -> tuple[str, str | None]:
+        """Return the module, and the name in it, that a variable was imported from."""
+        return self._imports.get((self._program.binding(node), node.value), ("", None))
+
     def imported_module(self, node: cst.BaseExpression) -> str | None:
         """Return the last part of the name of the module that a variable is."""
         if isinstance(node, cst.Name):

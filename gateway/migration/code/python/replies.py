@@ -60,6 +60,9 @@ class ReplyMigration:
 
     def _migrate_read(self, node: cst.BaseExpression, value: Value) -> None:
         parent = self._program.parent(node)
+        message = message_of(node)
+        if message is not None and self._context.request_dicts.is_request_dict(message):
+            return
         if isinstance(parent, cst.AssignTarget | cst.Del):
             if self._is_harmless_change(node, parent):
                 return
@@ -82,7 +85,7 @@ class ReplyMigration:
                 self._rewrite(node, self._function(node, value, target.first_call))
             case "kept":
                 is_guarded = self._context.uses.is_guarded(node, node)
-                self._rewrite(node, target.first_call if is_guarded else target.any_call)
+                self._rewrite(node, target.first_call if is_guarded else self._any_call(node))
             case "default":
                 self._rewrite(node, self._function_or_none(node, value))
             case "message":
@@ -129,6 +132,14 @@ class ReplyMigration:
 
     def _rewrite(self, node: cst.BaseExpression, convert: Convert) -> None:
         self._report.rewrite(node, READ, _MESSAGE, lambda one: convert(as_expression(one)))
+
+    def _any_call(self, node: cst.BaseExpression) -> Convert:
+        """Return a conversion to the call or None, in parentheses only where they are needed."""
+        parent = self._program.parent(node)
+        is_alone = isinstance(parent, cst.Assign | cst.AnnAssign | cst.Arg | cst.Return)
+        if not is_alone:
+            return self._target.any_call
+        return lambda read: syntax.bare(self._target.any_call(read))
 
     def _function(self, node: cst.BaseExpression, value: Value, convert: Convert) -> Convert:
         """Return a conversion to the function in a call."""
@@ -236,10 +247,13 @@ class ReplyMigration:
         self._report.find(comparison, READ, _MESSAGE)
 
         def edit(changed: cst.CSTNode) -> cst.CSTNode:
-            if not isinstance(changed, cst.Comparison):
-                # The comparison has become a read of an object.
-                return changed
+            assert isinstance(changed, cst.Comparison)  # noqa: S101 - an edit of a comparison
             [target] = changed.comparisons
+            if isinstance(target.operator, cst.Is | cst.IsNot):
+                # The membership has become a read of an object.
+                found = self._target.has_calls(changed.left)
+                is_not = isinstance(target.operator, cst.Is)
+                return expression("not {found}", found=found) if is_not else found
             is_not = isinstance(target.operator, cst.NotIn)
             is_dict = value is None or self._context.is_dict(value, message)
             template = '{m}.get("function_call")' if is_dict else "{m}.function_call"

@@ -98,7 +98,3 @@ class Report:
     def rewritten(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Return an expression with its changes, to be used at another place."""
         return as_expression(self._edits.visited(node))
-
-    def rewritten_inside(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """Return an expression with the changes of the expressions in it, but not its own."""
-        return as_expression(self._edits.visited(node, outermost=False))

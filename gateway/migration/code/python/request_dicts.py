@@ -73,10 +73,12 @@ class RequestDicts:
             return False
         if self._has_fields(node) or (entries.names >= {"model", "functions"}):
             return True
-        return self._is_sent(node)
+        return self.is_sent(node)
 
-    def _is_sent(self, node: cst.BaseExpression) -> bool:
-        """Whether a dictionary is passed to a request as `**`, or put into a dictionary that is."""
+    def is_sent(self, node: cst.BaseExpression) -> bool:
+        """Whether a dictionary is passed to a request as `**`, or is a part of one that is."""
+        if isinstance(node, cst.Dict | cst.Call) and self._has_fields(node):
+            return True
         parent = self._program.parent(node)
         match parent:
             case cst.Arg(star="**"):
@@ -92,19 +94,19 @@ class RequestDicts:
             case cst.AugAssign(target=target):
                 return self.is_request_dict(target)
             case cst.IfExp(test=test) if test is not node:
-                return self._is_sent(parent)
+                return self.is_sent(parent)
             case cst.BooleanOperation() | cst.BinaryOperation():
-                return self._is_sent(parent)
+                return self.is_sent(parent)
             case cst.StarredDictElement():
                 outer = self._program.parent(parent)
                 return isinstance(outer, cst.Dict) and (
-                    self._has_fields(outer) or self._is_sent(outer)
+                    self._has_fields(outer) or self.is_sent(outer)
                 )
             case _:
                 return False
 
     def _is_dict_call_sent(self, call: cst.Call) -> bool:
-        return syntax.code(call.func) == "dict" and (self._has_fields(call) or self._is_sent(call))
+        return syntax.code(call.func) == "dict" and (self._has_fields(call) or self.is_sent(call))
 
     def is_update(self, call: cst.Call) -> bool:
         """Whether a call is `request.update(...)`."""

@@ -212,6 +212,10 @@ class RequestMigration:
         parent = self._program.parent(node)
         if isinstance(parent, cst.AssignTarget):
             return
+        if isinstance(parent, cst.Element):
+            # `del request["functions"], request["function_call"]`
+            outer = self._program.parent(parent)
+            parent = self._program.parent(outer) if outer is not None else None
         rule = FUNCTIONS if name == "functions" else FUNCTION_CALL
         message = _FUNCTIONS_MESSAGE if name == "functions" else _CHOICE_MESSAGE
         if not isinstance(parent, cst.Del):
@@ -250,6 +254,8 @@ class RequestMigration:
     def tools_of(self, functions: cst.BaseExpression) -> cst.BaseExpression:
         """Return the tools for an expression with functions."""
         match functions:
+            case cst.List(elements=[cst.StarredElement(value=value)]):
+                return self.tools_of(value)
             case cst.List(elements=elements):
                 tools = [self._tool_element(element) for element in elements]
                 return functions.with_changes(elements=tools)
@@ -263,7 +269,7 @@ class RequestMigration:
                 template = "[" + self._context.target.tool + " for function in {functions}]"
                 template = template.replace("{function}", "function")
                 return syntax.with_parentheses_of(
-                    functions, expression(template, functions=_bare(functions))
+                    functions, expression(template, functions=syntax.bare(functions))
                 )
 
     def _tool_element(self, element: cst.BaseElement) -> cst.BaseElement:
@@ -312,11 +318,6 @@ def _wrapped(template: str, function: cst.BaseExpression) -> cst.BaseExpression:
     elements: list[cst.BaseDictElement] = [*head, *body, *tail]
     elements[-1] = elements[-1].with_changes(comma=last_comma)
     return function.with_changes(elements=elements)
-
-
-def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return an expression without its outer parentheses."""
-    return node.with_changes(lpar=node.lpar[1:], rpar=node.rpar[:-1]) if node.lpar else node
 
 
 def _condition(value: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression]:

@@ -11,11 +11,11 @@ _PRINTER = cst.Module([])
 
 def expression(template: str, **parts: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression of a template, whose `{name}` are replaced with expressions."""
-    wrapped: dict[str, Any] = {name: _in_parentheses(part) for name, part in parts.items()}
+    wrapped: dict[str, Any] = {name: operand(part) for name, part in parts.items()}
     return parse_template_expression(template, **wrapped)
 
 
-def _in_parentheses(part: cst.BaseExpression) -> cst.BaseExpression:
+def operand(part: cst.BaseExpression) -> cst.BaseExpression:
     """Return an expression that can be an operand of any operator."""
     is_simple = isinstance(
         part,
@@ -207,3 +207,8 @@ def with_key(node: cst.CSTNode, name: str) -> cst.Subscript:
 def pattern_string(node: cst.CSTNode) -> str | None:
     """Return the value of a string literal in a pattern."""
     return string(node.value) if isinstance(node, cst.MatchValue) else None
+
+
+def bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return an expression without its outer parentheses."""
+    return node.with_changes(lpar=node.lpar[1:], rpar=node.rpar[:-1]) if node.lpar else node

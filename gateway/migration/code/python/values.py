@@ -94,18 +94,24 @@ class Values:
         self._results: dict[cst.FunctionDef, Value] = {}
         self._is_changed = True
         self._is_stable = False
+        self._uses_names = False
         self._known: dict[cst.CSTNode, Value | None] = {}
         # Functions that send a request with all keyword arguments that they receive.
-        self.forwarders: set[cst.FunctionDef] = set()
-        self._find_all()
+        self.forwarders: dict[cst.FunctionDef, Value] = {}
+        # What is known of a request comes first: an expression can also be recognized by the names
+        # in it, which tell less.
+        for uses_names in (False, True):
+            self._uses_names = uses_names
+            self._find_all()
+        self._is_stable = True
 
     def _find_all(self) -> None:
+        self._is_changed = True
         passes = 0
         while self._is_changed and passes < _MAXIMUM_PASSES:
             self._is_changed = False
             passes += 1
             self._pass()
-        self._is_stable = True
 
     def of(self, node: cst.CSTNode) -> Value | None:
         """Return what an expression is; None if that is not known."""
@@ -164,6 +170,7 @@ class Values:
         for call in program.of_type(cst.Call):
             self._bind_arguments(call)
             self._bind_append(call)
+            self._find_forwarder(call)
         for match in program.of_type(cst.Match):
             for case in match.cases:
                 if isinstance(case.pattern, cst.MatchAs) and case.pattern.name is not None:
@@ -235,10 +242,20 @@ class Values:
                     self._set_variable(constructor, name, value)
                 elif value.kind == CALL or name not in _SDK_FIELDS:
                     self._set_attribute(name, value)
-        self._find_forwarder(call)
 
     def _find_forwarder(self, call: cst.Call) -> None:
-        pass
+        """Find a function that passes all its keyword arguments on to a request."""
+        sender = self.of(call.func)
+        function = self._program.function(call)
+        if sender is None or sender.kind != "sender" or function is None:
+            return
+        star = function.params.star_kwarg
+        if star is None or function in self.forwarders:
+            return
+        passed = (argument.value for argument in call.args if argument.star == "**")
+        if any(syntax.code(one) == star.name.value for one in passed):
+            self.forwarders[function] = sender
+            self._is_changed = True
 
     def _bind_append(self, call: cst.Call) -> None:
         """Follow a call or a chunk that is added to a list."""
@@ -301,7 +318,7 @@ class Values:
         if value is None:
             definition = self._references.definition(node)
             if isinstance(definition, cst.FunctionDef) and definition in self.forwarders:
-                return Value("sender")
+                return self.forwarders[definition]
         return value
 
     def _infer_attribute(self, node: cst.Attribute) -> Value | None:
@@ -318,7 +335,7 @@ class Values:
         prop = self._references.definition(node)
         if isinstance(prop, cst.FunctionDef) and _is_property(prop):
             return self._results.get(prop)
-        return _read(name, is_dict=False, owner=node.value)
+        return self._read(name, is_dict=False, owner=node.value)
 
     def _infer_subscript(self, node: cst.Subscript) -> Value | None:
         owner = self.of(node.value)
@@ -326,7 +343,7 @@ class Values:
         if name is not None:
             if owner is not None:
                 return self._step(owner, name, is_dict=True)
-            return _read(name, is_dict=True, owner=node.value)
+            return self._read(name, is_dict=True, owner=node.value)
         if owner is None:
             return None
         match owner.kind:
@@ -356,6 +373,9 @@ class Values:
         func = node.func
         method = func.attr.value if isinstance(func, cst.Attribute) else None
         called = self.of(func)
+        callee = self._references.callee(node)
+        if isinstance(callee, cst.FunctionDef) and callee in self._results:
+            return self._results[callee]
         if called is not None and called.kind == "sender":
             return Value("reply", is_old=called.is_old)
         if method == "get" and isinstance(func, cst.Attribute) and node.args:
@@ -365,10 +385,9 @@ class Values:
             owner = self.of(node.args[0].value)
             if owner is not None:
                 return self._step(owner, name, is_dict=False)
-            return _read(name, is_dict=False, owner=node.args[0].value)
-        callee = self._references.callee(node)
+            return self._read(name, is_dict=False, owner=node.args[0].value)
         if isinstance(callee, cst.FunctionDef):
-            return self._results.get(callee)
+            return None
         arguments = [argument.value for argument in node.args]
         senders = [value for one in arguments if (value := self.of(one)) and value.kind == "sender"]
         if senders:
@@ -385,11 +404,21 @@ class Values:
         if value is not None:
             found = self._step(value, name, is_dict=True)
         else:
-            found = _read(name, is_dict=True, owner=owner)
+            found = self._read(name, is_dict=True, owner=owner)
         if found is not None and found.kind == CALL and len(node.args) > 1:
             is_none = syntax.code(node.args[1].value) == "None"
             return found if is_none else Value("function", found.is_dict, found.is_old)
         return found
+
+    def _read(self, name: str, *, is_dict: bool, owner: cst.BaseExpression) -> Value | None:
+        """Return the value of a field of an object that is not known."""
+        if not self._uses_names:
+            return None
+        if name == "choices":
+            return Value("choices", is_dict)
+        if name == FIELD and not set(syntax.names(owner)) & _FOREIGN:
+            return Value(CALL, is_dict, is_delta="delta" in syntax.names(owner))
+        return None
 
     def _infer_conversion(self, node: cst.Call, name: str) -> Value | None:
         owner = self.of(node.func.value) if isinstance(node.func, cst.Attribute) else None
@@ -440,12 +469,3 @@ def _as_function(value: Value | None) -> Value | None:
 
 # Owners of these names have other things called `function_call`, for example in Gemini's SDK.
 _FOREIGN = frozenset(("part", "parts", "candidate", "candidates", "item", "node", "ast", "self"))
-
-
-def _read(name: str, *, is_dict: bool, owner: cst.BaseExpression) -> Value | None:
-    """Return the value of a field of an unknown object."""
-    if name == "choices":
-        return Value("choices", is_dict)
-    if name == FIELD and not set(syntax.names(owner)) & _FOREIGN:
-        return Value(CALL, is_dict, is_delta="delta" in syntax.names(owner))
-    return None

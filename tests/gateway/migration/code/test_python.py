@@ -6,7 +6,7 @@ from gateway.migration.code.python.migrate import migrate_python
 
 CREATE = "client.chat.completions.create(messages=m, tools=TOOLS, parallel_tool_calls=False)\n"
 NESTED = """{"type": "function", "function": {'name': 'f'}}"""
-FIRST = "(message.tool_calls[0] if message.tool_calls else None)"
+FIRST = "message.tool_calls[0] if message.tool_calls else None"
 
 # Legacy code, and the code that replaces it; None if a person must decide.
 REWRITTEN: dict[str, tuple[str, str | None]] = {
