@@ -12,6 +12,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
+from gateway.cli.migrate_verify import VerifyOptions, verify_changes
 from gateway.migration.code.files import find_sources, uncommitted_files
 from gateway.migration.code.reports import REPORTS, summary
 from gateway.migration.code.rules import RULES
@@ -28,6 +29,11 @@ Without --write, nothing is changed; the exit code is 0 if nothing legacy was fo
 completely or not at all; where a person must decide, a comment that begins with "# dragoman:"
 explains why. The exit code is 2 if a source cannot be read.
 
+With --verify, COMMAND is run in two copies of the working directory, with the original and with the
+rewritten sources. OPENAI_BASE_URL and OPENAI_API_KEY, and the names of Azure and of openai 0.28,
+are set to a gateway that records all requests; its model is the built-in demo. The exit code is 0
+if both programs sent the same requests and ran the same tools, and 1 if not.
+
 --only and --except select rules. Rules of a family depend on each other, so a program is only
 rewritten if all rules of the family that found something in it are selected.
 
@@ -37,6 +43,7 @@ Examples:
   dragoman migrate code --write src
   dragoman migrate code --write --to responses src
   dragoman migrate code --check --format sarif src
+  dragoman migrate code --verify "python app.py" src
   dragoman migrate code --explain read-function-call
 """
 
@@ -59,6 +66,9 @@ class CodeOptions(Struct, frozen=True):
     format: str
     only: tuple[str, ...]
     leave: tuple[str, ...]
+    verify: str | None
+    verify_original: str | None
+    verify_replies: Path | None
 
     @property
     def rules(self) -> frozenset[str]:
@@ -93,6 +103,23 @@ _rule = click.Choice(list(RULES))
 @option("--only", type=_rule, multiple=True, metavar="RULE", help="Apply only this rule.")
 @option("--except", "leave", type=_rule, multiple=True, metavar="RULE", help="Skip this rule.")
 @option(
+    "--verify",
+    metavar="COMMAND",
+    help="Run the program before and after the rewrite, in copies of the working directory, and"
+    " compare its requests. With --write, write only if they are equal.",
+)
+@option(
+    "--verify-original",
+    metavar="COMMAND",
+    help="With --verify: another command for the original program, for example with openai 0.28.",
+)
+@option(
+    "--verify-replies",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="With --verify: recordings whose replies are used, instead of the demo's.",
+)
+@option(
     "--explain",
     type=_rule,
     metavar="RULE",
@@ -106,17 +133,30 @@ def code_command(**given: object) -> None:
     options = msgspec.convert(given, CodeOptions)
     if options.write and options.check:
         raise click.UsageError("--check changes nothing; use it without --write.")
+    verification = _verification(options)
     with exit_on_error(_ERROR):
         paths = list(find_sources(options.paths))
         with _progress(len(paths)) as advance:
             results = migrate_files(paths, advance, options.to, options.rules)
         files = [_selected(result, options.rules) for result in results.files]
         files = [file for file in files if file.findings]
+        if verification is not None and not results.errors:
+            verify_changes(files, verification)
+            if not options.write:
+                return
         if options.write:
             _write(files, force=options.force)
         write_output(REPORTS[options.format](files).encode("utf-8", "backslashreplace"))
         print_message_lines(summary(files, written=options.write))
     raise SystemExit(_exit_code(results, files, options))
+
+
+def _verification(options: CodeOptions) -> VerifyOptions | None:
+    if options.verify is None:
+        if options.verify_original is not None or options.verify_replies is not None:
+            raise click.UsageError("--verify-original and --verify-replies need --verify.")
+        return None
+    return VerifyOptions(options.verify, options.verify_original, options.verify_replies)
 
 
 def _selected(result: FileResult, rules: frozenset[str]) -> FileResult:

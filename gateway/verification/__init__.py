@@ -1,0 +1,1 @@
+"""Verification of rewritten programs: both versions are run, and their requests are compared."""
