@@ -2,10 +2,11 @@
 
 - `ReasoningItemSealer` seals the reasoning of a Chat backend in the reasoning items of the reply.
 - `CallReasoningAttacher` attaches the sealed reasoning of a Responses backend to the next call.
+- `ItemReasoningRecorder` seals the reasoning of a Responses backend for a client without call ids.
 - `CallReasoningRecorder` seals the reasoning of a Chat backend before calls. It leaves the reply
   unchanged.
 
-The last two collect the sealed texts in `sealed_by_call`, for the gateway to store.
+The last three collect the sealed texts in `sealed_by_call`, for the gateway to store.
 """
 
 from collections.abc import Callable
@@ -203,10 +204,36 @@ class CallReasoningAttacher(ReasoningCapture):
         return [replace(closed, encrypted=None)]
 
     def _attach(self, call: ToolCall, key: str) -> ToolCall:
+        sealed = self.sealed_by_call[key] = self._take_payload().seal(self._sealer)
+        return replace(call, extras=(*call.extras, extra_content_field(sealed, self._family)))
+
+    def _take_payload(self) -> ReasoningPayload:
+        """Return the reasoning since the last call."""
         payload = ReasoningPayload(tuple(self._pending), before_text=self._before_text)
         self._pending, self._before_text = [], False
-        sealed = self.sealed_by_call[key] = payload.seal(self._sealer)
-        return replace(call, extras=(*call.extras, extra_content_field(sealed, self._family)))
+        return payload
+
+
+class ItemReasoningRecorder(CallReasoningAttacher):
+    """A stage that seals the reasoning of a Responses backend for a client without call ids.
+
+    The gateway stores it with the next call, whose arguments identify it.
+    """
+
+    def _open(self, event: Opened) -> list[Event]:
+        if not isinstance(event.item, ToolCall):
+            return super()._open(event)
+        payload = self._take_payload() if self._pending else None
+        self._processors[event.index] = _ItemCollector(event, partial(self._record, payload))
+        return [event]
+
+    def _record(self, payload: ReasoningPayload | None, item: Item, closed: Closed) -> list[Event]:
+        if isinstance(item, ToolCall):
+            # Calls without reasoning count, too.
+            key, *_ = self._keys.keys(item)
+            if payload is not None:
+                self.sealed_by_call[key] = payload.seal(self._sealer)
+        return [closed]
 
 
 class CallReasoningRecorder(ReasoningCapture):

@@ -6,7 +6,7 @@
 |           |           | otherwise the gateway stores it with the next call                     |
 | Chat      | Responses | is sealed in the next call and also stored by the gateway              |
 | Chat      | Chat      | is unchanged, and stored for clients that do not send it back          |
-| legacy    | Chat      | is stored with the next call                                           |
+| legacy    | any       | is stored with the next call                                           |
 | any       | the same  | is unchanged; reasoning that was sealed for another backend is removed |
 
 Without a sealer, reasoning is neither sealed nor stored.
@@ -41,6 +41,7 @@ from adapters.reasoning.call_keys import CallKeys, KeysByCall
 from adapters.reasoning.capture import (
     CallReasoningAttacher,
     CallReasoningRecorder,
+    ItemReasoningRecorder,
     ReasoningCapture,
     ReasoningItemSealer,
 )
@@ -90,12 +91,15 @@ class ReasoningPolicy:
         self._summary_option = reply_options.reasoning_summary
         # Whether the client can carry sealed reasoning in its items, if it requests that.
         self._carries_items = crosses and client.reasoning == "items"
-        # Whether reasoning is attached to calls; their ids are required to find it again.
-        self._attaches = crosses and backend.reasoning == "items" and client.has_call_ids
+        # Whether reasoning items are kept with calls: attached to calls with ids, otherwise stored.
+        self._keeps_items = crosses and backend.reasoning == "items"
         # Whether the gateway may have stored reasoning for the client.
-        self.may_have_stored = self._records or (crosses and client.has_call_ids)
+        self.may_have_stored = self._records or crosses
         # The keys of the calls in the request, and those of the calls in its reply.
-        self._context = CallKeys(by_id=backend.reasoning == "items", has_ids=client.has_call_ids)
+        self._context = CallKeys(
+            by_id=backend.reasoning == "items" and client.has_call_ids,
+            has_ids=client.has_call_ids,
+        )
         self._keys: KeysByCall = {}
         # The calls of a request that is forwarded unchanged.
         self._passed: tuple[RequestBody, list[PassedCall]] | None = None
@@ -145,7 +149,7 @@ class ReasoningPolicy:
             return _with_include(request, self._client.family, encrypted=False), False
         # Required even if the backend stores its reply: the next request of a Chat client does not
         # refer to that reply.
-        if not self._attaches or self._accepts_unencrypted:
+        if not self._keeps_items or self._accepts_unencrypted:
             return request, False
         return _with_include(request, self._backend.family, encrypted=True), True
 
@@ -188,8 +192,9 @@ class ReasoningPolicy:
         """Return the stage that captures the reasoning of the reply; None if it is not captured."""
         if self._sealer is None:
             return None
-        if self._attaches:
-            return CallReasoningAttacher(
+        if self._keeps_items:
+            capture = CallReasoningAttacher if self._client.has_call_ids else ItemReasoningRecorder
+            return capture(
                 self._sealer,
                 self._client.family,
                 self._context,

@@ -192,7 +192,10 @@ def run(
     """Run a loop; return the first request, the reply and the second request."""
     first = begin(loop, Then("first"))
     request: JsonObject = json.loads(on_wire(loop.request))
-    sent = first.request(encoded(request | ({} if mode == "whole" else {"stream": True})))
+    given = encoded(request | ({} if mode == "whole" else {"stream": True}))
+    # The gateway looks for stored reasoning with every request.
+    first.reasoning_keys(given)
+    sent = first.request(given)
     reply, losses = reply_to(loop, first, mode)
     reasoning: Mapping[str, str] = first.reasoning if loop.keeps else {}
     second, body = begin(loop, loop.then), next_request(loop, reply)

@@ -313,6 +313,27 @@ def test_chat_client_gets_back_the_reasoning_of_a_responses_backend(
     assert len(node.backend.received(model)) == STEPS + 1
 
 
+@pytest.mark.parametrize("mode", ["unary", "raw"])
+@pytest.mark.parametrize("kind", ["openai", "open"])
+def test_reasoning_of_a_responses_backend_is_stored_for_legacy_clients(
+    kind: str, mode: str, node: Harness
+) -> None:
+    model = serve(node, kind, responses_backend(plain=kind == "open"))
+    functions = [{"name": "count", "parameters": PARAMETERS}]
+    request = chat_request(model) | {"functions": functions}
+    for _ in range(STEPS):
+        choice = create_completion(node.sdk, mode, request).choices[0]
+        call = choice.message.function_call
+        assert call is not None
+        made = {"name": call.name, "arguments": call.arguments}
+        request["messages"] = [
+            *objects_in(request, "messages"),
+            {"role": "assistant", "content": None, "function_call": made},
+            {"role": "function", "name": "count", "content": "1"},
+        ]
+    assert create_completion(node.sdk, mode, request).choices[0].message.content == "Done."
+
+
 def test_another_node_opens_echoed_reasoning(node: Harness, other_node: Harness) -> None:
     request = chat_request(serve(node, "openai", responses_backend()))
     contents: list[object] = []
