@@ -39,6 +39,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"compaction", "context", "token_counting"},
         {"pipeline"},
         {"api", "app", "background", "server", "service", "websocket"},
+        {"verification"},
         {"cli"},
         {"__main__", "pytest_plugin"},
     ),

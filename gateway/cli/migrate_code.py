@@ -140,9 +140,10 @@ def code_command(**given: object) -> None:
             results = migrate_files(paths, advance, options.to, options.rules)
         files = [_selected(result, options.rules) for result in results.files]
         files = [file for file in files if file.findings]
-        if verification is not None and not results.errors:
+        # A program without a rewritten source has nothing to compare.
+        if verification is not None and any(file.is_changed for file in files):
             verify_changes(files, verification)
-            if not options.write:
+            if not options.write and not results.errors:
                 return
         if options.write:
             _write(files, force=options.force)

@@ -32,8 +32,6 @@ def verify_changes(files: Sequence[FileResult], options: VerifyOptions) -> None:
         for file in files
         if file.is_changed
     }
-    if not texts:
-        raise click.UsageError("--verify: no source is rewritten, so there is nothing to compare.")
     commands = Commands(options.original_command or options.command, options.command)
     found = verify(folder, texts, commands, options.replies)
     print_report(make_console(), found)
