@@ -8,6 +8,9 @@ import tokenize
 from collections.abc import Iterator
 from typing import TypeVar, cast
 
+import libcst as cst
+from libcst import matchers
+
 Node = TypeVar("Node", bound=ast.AST)
 
 # Names that are left only if something was forgotten. A program may have names of its own with
@@ -15,6 +18,14 @@ Node = TypeVar("Node", bound=ast.AST)
 _LEGACY_ATTRIBUTES = frozenset(("function_call", "ChatCompletion", "api_base", "acreate"))
 _LEGACY_IMPORTS = frozenset(
     ("ChatCompletion", "FunctionCall", "ChatCompletionFunctionMessageParam")
+)
+_WRAPPED = matchers.OneOf(
+    matchers.IfExp(lpar=[matchers.AtLeastN(n=1)]), matchers.ListComp(lpar=[matchers.AtLeastN(n=1)])
+)
+_VALUES = matchers.OneOf(
+    matchers.Assign(value=_WRAPPED),
+    matchers.Return(value=_WRAPPED),
+    matchers.Arg(value=_WRAPPED, star=""),
 )
 
 
@@ -26,6 +37,8 @@ def check_source(before: str, after: str, target: str) -> None:
     assert _comments(after) == _comments(before), "comments were changed"
     spaces = [*_trailing_spaces(after)]
     assert spaces == [*_trailing_spaces(before)], f"spaces at the end: {spaces}"
+    wrapped = [*_wrapped(after)]
+    assert wrapped == [*_wrapped(before)], f"parentheses that are not needed: {wrapped}"
     misplaced = [*_misplaced(tree)]
     assert not misplaced, f"arguments are not below the others: {misplaced}"
     legacy = [*_legacy(tree, target)]
@@ -74,6 +87,20 @@ def _trailing_spaces(source: str) -> Iterator[str]:
 def _has_double_quotes(source: str) -> bool:
     strings = (token.string for token in _tokens(source) if token.type == tokenize.STRING)
     return any(string.endswith('"') and not string.endswith('"""') for string in strings)
+
+
+def _wrapped(source: str) -> Iterator[str]:
+    """Yield the conditional expressions in parentheses that are not needed."""
+    module = cst.parse_module(source)
+    for node in matchers.findall(module, _VALUES):
+        inner = next(
+            child
+            for child in node.children
+            if isinstance(child, cst.IfExp | cst.ListComp) and child.lpar
+        )
+        # Several lines need them, or are easier to read with them.
+        if "\n" not in (written := module.code_for_node(inner)):
+            yield written
 
 
 def _misplaced(tree: ast.Module) -> Iterator[str]:
