@@ -22,7 +22,11 @@ from gateway.openapi.document import SchemaPlugin, openapi_config
 from gateway.service import Service
 
 # The headers of replies that pages of other sites may read.
-_EXPOSED_HEADERS = ["dragoman-loss", "dragoman-token-count-source", "retry-after", "x-request-id"]
+_EXPOSED_HEADERS = [
+    *("dragoman-loss", "dragoman-token-count-source", "retry-after", "x-request-id"),
+    # They announce the end of legacy functions.
+    *("deprecation", "link", "sunset"),
+]
 
 
 def create_app(

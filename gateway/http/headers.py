@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, time
 from email.utils import format_datetime
 from secrets import token_hex
+from urllib.parse import quote
 
 from adapters import Loss
 from adapters.losses import LossGroup, summarize_losses
@@ -57,6 +58,10 @@ STREAM = [
 JSON = [(b"content-type", b"application/json")]
 
 
+# The reserved characters of URLs, which have a meaning there (RFC 3986, section 2.2), and `%`.
+_URL_CHARACTERS = ":/?#[]@!$&'()*+,;=%"
+
+
 def deprecation_headers(config: LegacyConfig) -> Headers:
     """Return the headers of RFC 9745 and RFC 8594 for the replies to legacy clients."""
     headers: list[tuple[str, str]] = []
@@ -65,7 +70,9 @@ def deprecation_headers(config: LegacyConfig) -> Headers:
     if config.sunset is not None:
         headers.append(("sunset", format_datetime(_midnight(config.sunset), usegmt=True)))
     if config.link is not None:
-        headers.append(("link", f'<{config.link}>; rel="deprecation"; type="text/html"'))
+        # A character that ends the URL or its parameters is escaped.
+        link = quote(config.link, safe=_URL_CHARACTERS)
+        headers.append(("link", f'<{link}>; rel="deprecation"; type="text/html"'))
     return [(name.encode(), value.encode()) for name, value in headers]
 
 

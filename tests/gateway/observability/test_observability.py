@@ -104,7 +104,9 @@ def test_replies_to_legacy_clients_announce_the_end(
     status: int, backend: ScriptedBackend, tmp_path: Path
 ) -> None:
     config = "[legacy]\ndeprecation = 2027-01-31\nsunset = 2027-12-31\n"
-    config += 'link = "https://example.org/tools"\n' + backend_table(backend.address, "any", "chat")
+    config += 'link = "https://example.org/tools?a=<b>#c"\n' + backend_table(
+        backend.address, "any", "chat"
+    )
     with run_harness(backend, config, tmp_path) as harness:
         model = harness.enqueue("any", json_reply(REPLY, status=status))
         legacy = harness.request("legacy", model)
@@ -113,7 +115,7 @@ def test_replies_to_legacy_clients_announce_the_end(
     expected = {
         "deprecation": "@1801353600",
         "sunset": "Fri, 31 Dec 2027 00:00:00 GMT",
-        "link": '<https://example.org/tools>; rel="deprecation"; type="text/html"',
+        "link": '<https://example.org/tools?a=%3Cb%3E#c>; rel="deprecation"; type="text/html"',
     }
     assert expected.items() <= legacy.headers.items()
     assert not expected.keys() & modern.headers.keys()
