@@ -13,6 +13,7 @@ from msgspec import Struct
 from adapters.json_text import DECODE_ERRORS
 from gateway.backends.key_redaction import is_placeholder
 from gateway.observability.key_formats import find_keys, may_have_key
+from gateway.recording.wire_words import is_wire_word
 
 # A shorter value may be an ordinary word.
 SHORTEST: Final = 8
@@ -125,6 +126,10 @@ class Occurrence(Struct, frozen=True):
     secret: str
 
 
+def _is_secret(value: str) -> bool:
+    return len(value) >= SHORTEST and not is_placeholder(value) and not is_wire_word(value)
+
+
 class SecretFinder:
     """Finds given secrets in all their spellings, and values that have the format of a secret."""
 
@@ -132,7 +137,7 @@ class SecretFinder:
         self._spellings = {
             spelling: secret
             for secret in secrets
-            if len(secret) >= SHORTEST and not is_placeholder(secret)
+            if _is_secret(secret)
             for spelling in _spellings(secret)
         }
 

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate, pairwise
 from urllib.parse import quote, unquote
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import adapters
+from adapters.conformance import Json
 from gateway.config.schema import BackendConfig
 from gateway.observability.capture import Capture, CapturedBody, CapturedCall
 from gateway.recording.exchange_writer import FinishedExchange, RecordingMaker
@@ -164,6 +166,33 @@ def test_body_whose_secret_cannot_be_replaced_is_left_out() -> None:
 def test_placeholders_and_short_values_are_not_redacted(secret: str) -> None:
     body = b'{"a":"%s"}' % secret.removeprefix("sk-").encode()
     assert redact(body, secret) == body
+
+
+def _words(value: Json) -> Iterator[str]:
+    """Yield the names in JSON, and the values that are words of a dialect."""
+    if isinstance(value, list):
+        for entry in value:
+            yield from _words(entry)
+    elif isinstance(value, dict):
+        for name, entry in value.items():
+            yield name
+            yield from _words(entry)
+            if name in {"type", "role", "status", "object", "finish_reason", "dialect"}:
+                yield str(entry)
+
+
+def test_words_of_the_dialects_are_no_secrets() -> None:
+    """A cookie may have such a value."""
+    turn = Turn("Hello.", (Call("get", "{}"),))
+    recording = _record(_capture("Hi", b"".join(stream_events("responses", turn)), {}))
+    bodies = [data for name, data in recording_files(recording).items() if name.endswith("json")]
+    for dialect in ("chat", "responses", "legacy"):
+        events = b"".join(stream_events(dialect, turn)).split(b"\n")
+        bodies.append(reply_body(dialect, turn))
+        bodies += [line[6:] for line in events if line.startswith(b"data: {")]
+    words = {word for body in bodies for word in _words(msgspec.json.decode(body))}
+    assert "assistant" in words
+    assert [redact(body, *words) for body in bodies] == bodies
 
 
 def test_many_secrets_are_redacted_in_linear_time() -> None:
