@@ -14,7 +14,12 @@ from adapters import DIALECTS
 from gateway.backends.client import BackendClient
 from gateway.backends.models import ModelList
 from gateway.backends.routing import Router
-from gateway.backends.transport import DirectTransport, LibraryTransport, make_transport
+from gateway.backends.transport import (
+    DirectTransport,
+    LibraryTransport,
+    make_library_transport,
+    make_transport,
+)
 from gateway.background.worker import BackgroundWorker
 from gateway.config import ConfigError, backend_capabilities
 from gateway.config.database import database_password, database_url
@@ -57,6 +62,9 @@ _DEMO_BACKENDS = tuple(
 # The settings of a backend that its transport depends on.
 _TRANSPORT_SETTINGS = ("url", "transport", "proxy", "tls", "max_connections")
 
+# A backend cannot have a name with a line break.
+_PASSTHROUGH_KEY = "{}\npassthrough"
+
 OwnTransport: TypeAlias = DirectTransport | LibraryTransport
 
 
@@ -68,8 +76,8 @@ class Service:
 
     def __init__(self, config: Config, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._given_transport = transport
-        # The transports of the current backends by their names, and those that only running
-        # requests still use.
+        # The transports of the current backends by their names or `_PASSTHROUGH_KEY`, and those
+        # that only running requests still use.
         self._transports: dict[str, OwnTransport] = {}
         self._retired: WeakSet[OwnTransport] = WeakSet()
         self.tracer = _make_tracer(config)
@@ -175,15 +183,17 @@ class Service:
         previous: dict[str, OwnTransport],
     ) -> BackendClient:
         """Return the existing client of a backend, or a new one with its transport, if possible."""
-        name = backend.name
-        transport = previous.get(name)
-        if client is None or transport is None or not _same_transport(client.config, backend):
-            self._transports[name] = transport = make_transport(backend)
-            return _make_backend(config, backend, transport)
+        name, same = backend.name, client is not None and _same_transport(client.config, backend)
+        transport = (previous.get(name) if same else None) or make_transport(backend)
         self._transports[name] = transport
-        made = _make_backend(config, backend, transport)
+        passthrough = None
+        if backend.passthrough_paths:
+            key = _PASSTHROUGH_KEY.format(name)
+            passthrough = (previous.get(key) if same else None) or make_library_transport(backend)
+            self._transports[key] = passthrough
+        made = _make_backend(config, backend, transport, passthrough)
         # The existing client knows what the backend refused.
-        return client if client.settings == made.settings else made
+        return client if client is not None and client.settings == made.settings else made
 
     async def _close_transports(self) -> None:
         for transport in (*self._transports.values(), *self._retired):
@@ -201,11 +211,14 @@ def _same_transport(one: BackendConfig, other: BackendConfig) -> bool:
 
 
 def _make_backend(
-    config: Config, backend: BackendConfig, transport: httpx.AsyncBaseTransport
+    config: Config,
+    backend: BackendConfig,
+    transport: httpx.AsyncBaseTransport,
+    passthrough: httpx.AsyncBaseTransport | None = None,
 ) -> BackendClient:
     if config.recording.directory is not None:
         transport = CapturingTransport(transport, backend.name)
-    return BackendClient(
+    client = BackendClient(
         backend,
         transport,
         capabilities=backend_capabilities(backend),
@@ -214,6 +227,8 @@ def _make_backend(
         # A key that was read from a file often ends with a line break.
         key=os.environ.get(backend.api_key_env or "", "").strip() or None,
     )
+    client.passthrough_transport = passthrough or transport
+    return client
 
 
 async def make_sealing_keys(config: Config, store: Store) -> SealingKeys:

@@ -50,7 +50,8 @@ def test_config_commands_run(line: str, tmp_path: Path, monkeypatch: pytest.Monk
     assert run(line.removeprefix("dragoman ")).exit_code == 0
 
 
-def test_files_in_the_page_are_valid(tmp_path: Path) -> None:
+def test_files_in_the_page_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
     (tmp_path / "database-password").write_text("secret")
     certificate, key = CertificateAuthority(tmp_path).issue("tls")
     certificate.rename(tmp_path / "tls.crt")

@@ -7,7 +7,7 @@ import msgspec
 from litestar import Request, Response, WebSocket
 from litestar.datastructures import State
 from litestar.di import NamedDependency
-from litestar.exceptions import HTTPException, ValidationException
+from litestar.exceptions import HTTPException, NotFoundException, ValidationException
 from litestar.params import QueryParameter, SkipValidation
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from msgspec import Raw
@@ -59,6 +59,10 @@ JSON: Final = "application/json"
 _DEFAULT_LIMIT: Final = 20
 _MAX_SHOWN_ID_LENGTH: Final = 100
 _ENCODER: Final = msgspec.json.Encoder()
+# Appended to the error for a path that the gateway does not have.
+_PASSTHROUGH_HINT: Final = (
+    "; a path of a backend's API is passed on if `passthrough_paths` of the backend contains it"
+)
 
 
 # Dependencies
@@ -179,6 +183,8 @@ def handle_error(request: AnyRequest, error: Exception) -> Response[bytes]:
         # The path that the client sent; that of the URL may be rewritten.
         path = request.scope["raw_path"].decode("latin-1")
         message = f"{request.method} {path}: {error.detail}"
+        if isinstance(error, NotFoundException):
+            message += _PASSTHROUGH_HINT
         body = write_error(framework_error(error.status_code, message))
         return Response(body, status_code=error.status_code, headers=error.headers, media_type=JSON)
     if isinstance(error, TransformError):

@@ -14,6 +14,7 @@ from gateway.api.create import create_handlers
 from gateway.api.input_tokens import input_token_handlers
 from gateway.api.models import ModelController
 from gateway.api.operations import OperationsController, openapi_document
+from gateway.api.passthrough import passthrough_handler
 from gateway.api.responses import ResponseController
 from gateway.api.translate import TranslateController
 from gateway.context import CurrentContext
@@ -33,6 +34,7 @@ def route_handlers(current: CurrentContext) -> Sequence[ControllerRouterHandler]
         *create_handlers(current),
         *compaction_handlers(current),
         *input_token_handlers(current),
+        passthrough_handler(current),
     ]
     return [
         *handlers,

@@ -4,10 +4,12 @@ import asyncio
 import copy
 import math
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from fnmatch import translate
 from http import HTTPStatus
 from typing import Final
 
@@ -119,6 +121,10 @@ class BackendClient:
         self.config = config
         self.name = config.name
         self.transport = transport
+        # The transport for requests to other paths of the API, which can stream their bodies.
+        self.passthrough_transport = transport
+        paths = "|".join(map(translate, config.passthrough_paths))
+        self._passthrough_paths = re.compile(paths or r"(?!)")
         self.dialect: Dialect = get_dialect(config.dialect)
         self._capabilities = capabilities
         # The capabilities of a model, and whether requests in the backend's own dialect are
@@ -141,6 +147,10 @@ class BackendClient:
     def settings(self) -> tuple[object, ...]:
         """What is configured, in contrast to what was learned from replies."""
         return self.config, self.timeouts, self._retries, self._key
+
+    def passes_through(self, path: str) -> bool:
+        """Whether clients may use a path of the backend's API that the gateway does not have."""
+        return self._passthrough_paths.fullmatch(path) is not None
 
     def for_model(self, model: str) -> "BackendClient":
         """Return a client with the capabilities of a model; all else is shared with this one."""
@@ -263,10 +273,19 @@ class BackendClient:
     async def _send(
         self, template: RequestTemplate, body: bytes, headers: Headers, monitor: ExchangeMonitor
     ) -> httpx.Response:
-        request = template.post(body, headers, _connection_trace(monitor))
+        request = template.post(body, headers, connection_trace(monitor))
+        return await self.send(self.transport, request, monitor)
+
+    async def send(
+        self, transport: httpx.AsyncBaseTransport, request: httpx.Request, monitor: ExchangeMonitor
+    ) -> httpx.Response:
+        """Send a request once; return the response once its head has arrived.
+
+        Raises `BackendUnreachableError`, `BackendDisconnectedError` or `BackendTimeoutError`.
+        """
         monitor.expect_response(self.timeouts)
         try:
-            return await self.transport.handle_async_request(request)
+            return await transport.handle_async_request(request)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
             message = f"cannot connect to the backend {self.name} in time"
             raise BackendUnreachableError(None, message) from None
@@ -290,7 +309,7 @@ class BackendClient:
         return 0 if requested > self._retries.max_retry_after else max(requested, _jitter(0.01))
 
 
-def _connection_trace(monitor: ExchangeMonitor) -> Trace:
+def connection_trace(monitor: ExchangeMonitor) -> Trace:
     """Return a callback that notifies the monitor when a connection is ready for the request."""
 
     async def trace(event: str, info: Mapping[str, object]) -> None:

@@ -38,6 +38,13 @@ def make_transport(backend: BackendConfig) -> "DirectTransport | LibraryTranspor
     ssl_context = make_ssl_context(backend.tls) if backend.url.startswith("https:") else None
     if backend.transport == "direct" and backend.proxy is None:
         return DirectTransport(limits, ssl_context)
+    return make_library_transport(backend)
+
+
+def make_library_transport(backend: BackendConfig) -> "LibraryTransport":
+    """Return httpx's transport for a backend, which can stream the body of a request, too."""
+    limits = PoolLimits(connections=backend.max_connections)
+    ssl_context = make_ssl_context(backend.tls) if backend.url.startswith("https:") else None
     return LibraryTransport(
         httpx.AsyncHTTPTransport(
             proxy=backend.proxy,

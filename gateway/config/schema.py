@@ -57,6 +57,14 @@ Origin = Annotated[
         description='an origin such as "https://app.example", or "*"',
     ),
 ]
+PathGlob = Annotated[
+    str,
+    Meta(
+        # Without the version, which is a part of the backend's base URL.
+        pattern=r"^/(?!v1(/|$))[^\s?#]+$",
+        description='a path without /v1, such as "/embeddings", or a pattern such as "/files/*"',
+    ),
+]
 Date = Annotated[date, Meta(description="a date such as 2027-06-30, without quotes")]
 ImportPath = Annotated[
     str,
@@ -201,6 +209,8 @@ class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     # In the order in which requests pass them. An import path is a transform without options.
     transforms: tuple[ImportPath | TransformConfig, ...] = ()
     headers: dict[str, str] = {}
+    # The other paths of its API that clients may use, or globs such as `/files/*`.
+    passthrough_paths: tuple[PathGlob, ...] = ()
     # The HTTP implementation: our own, or that of httpx, which is always used with a proxy.
     transport: Literal["direct", "httpx"] = "direct"
     proxy: Url | None = None

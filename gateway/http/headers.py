@@ -43,6 +43,30 @@ _TO_CLIENT = frozenset(
 )
 _TO_CLIENT_PREFIXES = ("openai-", "x-codex-", "x-ratelimit-", "ratelimit")
 
+# Headers about the content of requests and responses to other paths of a backend's API.
+_CONTENT = frozenset(
+    (
+        "accept",
+        "accept-ranges",
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-length",
+        "content-range",
+        "content-type",
+        "etag",
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-range",
+        "if-unmodified-since",
+        "last-modified",
+        "link",
+        "range",
+        "vary",
+    )
+)
+
 # Headers that the gateway reads and whose values form one list (RFC 9110, section 5.3).
 _LISTS = frozenset(("connection", "content-encoding"))
 
@@ -109,6 +133,15 @@ def backend_headers(headers: dict[str, str]) -> Headers:
         (name.encode(), value.encode("latin-1"))
         for name, value in drop_hop_by_hop(headers).items()
         if name in _TO_BACKEND or name.startswith(_TO_BACKEND_PREFIXES)
+    ]
+
+
+def passthrough_headers(headers: dict[str, str]) -> Headers:
+    """Return the headers about the content of a message, for a request or a response."""
+    return [
+        (name.encode("latin-1"), value.encode("latin-1"))
+        for name, value in drop_hop_by_hop(headers).items()
+        if name in _CONTENT
     ]
 
 

@@ -68,11 +68,20 @@ class _Output(Struct):
 _OUTPUT: Final = msgspec.json.Decoder(_Output)
 
 
-async def serve(app: AppContext, sink: ReplySink, work: Coroutine[None, None, None]) -> None:
-    """Run `work`, which serves one request; send its error and record the exchange."""
+async def serve(
+    app: AppContext,
+    sink: ReplySink,
+    work: Coroutine[None, None, None],
+    *,
+    keeps_bodies: bool = True,
+) -> None:
+    """Run `work`, which serves one request; send its error and record the exchange.
+
+    Without `keeps_bodies`, the exchange is logged but its bodies are neither logged nor recorded.
+    """
     record = sink.record
     try:
-        await report_errors(app, sink, work)
+        await (report_errors(app, sink, work) if keeps_bodies else _report_errors(sink, work))
     except ClientDisconnectedError:
         record.outcome = "client_disconnected"
         record.status = record.status or _CLIENT_CLOSED_REQUEST
