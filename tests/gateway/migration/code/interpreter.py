@@ -51,7 +51,10 @@ def _run(job: dict[str, Any]) -> None:
         flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         os.dup2(os.open(folder.parent / name, flags), number)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for the whole process
-    os.environ.update(job["environment"])
+    for name, value in job["environment"].items():
+        os.environ[name] = value
+        if not value:
+            del os.environ[name]
     code = 0
     try:
         os.chdir(folder)

@@ -35,6 +35,7 @@ _MAXIMUM_REQUESTS = 20
 class Exchange(Struct, frozen=True):
     """A valid request, and what the model did."""
 
+    key: str
     body: JsonObject
     asked: Asked
     answer: Answer
@@ -67,7 +68,7 @@ class Run:
         except (Violation, AssertionError, KeyError) as error:
             self.violations.append(f"request {self._count}: {error}")
             return _error(400, str(error))
-        self.exchanges.append(Exchange(body, asked, answer))
+        self.exchanges.append(Exchange(_key(request), body, asked, answer))
         return self._write(body, asked, answer)
 
     def _read(self, request: ReceivedRequest, body: JsonObject) -> Asked:
@@ -96,6 +97,12 @@ class Run:
         split = self._script.split_names
         chunks = stream(answer, model, is_legacy=is_legacy, split_names=split)
         return stream_reply(b"".join(map(event, chunks)))
+
+
+def _key(request: ReceivedRequest) -> str:
+    """Return the key of a client, which Azure has in a header of its own."""
+    key = request.headers.get("api-key", request.headers.get("authorization", ""))
+    return key.removeprefix("Bearer ")
 
 
 def _json(value: JsonObject) -> Reply:

@@ -116,6 +116,7 @@ def _check_wire(before: Outputs, after: Outputs) -> None:
     assert _called(new) == _called(old)
     assert _asked(new) == _asked(old)
     assert _settings(new) <= _settings(old)
+    assert {one.key for one in new} == {one.key for one in old}
 
 
 def _declared(exchanges: Sequence[Exchange]) -> set[str]:

@@ -32,8 +32,8 @@ class ChatCompletion:
 
     @classmethod
     def create(cls, **params: Any) -> Any:
-        url, body = _request(params)
-        connection, response = _send(url, body)
+        url, headers, body = _request(params)
+        connection, response = _send(url, body, headers)
         if body.get("stream"):
             return _chunks(connection, response)
         data = _decoded(response.read())
@@ -46,31 +46,31 @@ class ChatCompletion:
         return _asynchronous(reply) if params.get("stream") else reply
 
 
-def _request(params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the URL and the body of a request."""
+def _request(params: dict[str, Any]) -> tuple[str, dict[str, str], dict[str, Any]]:
+    """Return the URL, the headers and the body of a request."""
     body = {name: value for name, value in params.items() if name not in _IGNORED}
     given = {name: body.pop(name, None) or globals()[name] for name in _CONNECTION}
     engine = body.pop("engine", None) or body.pop("deployment_id", None)
     if not given["api_key"]:
         raise error.AuthenticationError("No API key provided.")
-    base = given["api_base"].rstrip("/")
+    base, key = given["api_base"].rstrip("/"), given["api_key"]
     if given["api_type"] not in ("azure", "azure_ad"):
         if engine is not None or "model" not in body:
             raise InvalidRequestError("Must provide a 'model' parameter to create a completion")
-        return f"{base}/chat/completions", body
+        return f"{base}/chat/completions", {"Authorization": f"Bearer {key}"}, body
     if engine is None or given["api_version"] is None:
         raise InvalidRequestError("Must provide an 'engine' or 'deployment_id' parameter")
     path = f"openai/deployments/{engine}/chat/completions?api-version={given['api_version']}"
-    return f"{base}/{path}", {"model": engine, **body}
+    return f"{base}/{path}", {"api-key": key}, {"model": engine, **body}
 
 
 def _send(
-    url: str, body: dict[str, Any]
+    url: str, body: dict[str, Any], headers: dict[str, str]
 ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=30)
     target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-    headers = {"Content-Type": "application/json", "User-Agent": "OpenAI/v1 PythonBindings/0.28.1"}
+    headers |= {"Content-Type": "application/json", "User-Agent": "OpenAI/v1 PythonBindings/0.28.1"}
     connection.request("POST", target, json.dumps(body).encode(), headers)
     response = connection.getresponse()
     if response.status >= 300:

@@ -2,7 +2,7 @@ import json
 import os
 import openai
 
-def classify(text, api_key, api_base=None):
+def classify(text, api_key=None, api_base=None):
     """The functions of other tenants have other keys."""
     r = openai.ChatCompletion.create(
         api_key=api_key,
@@ -16,4 +16,4 @@ def classify(text, api_key, api_base=None):
     return json.loads(r.choices[0].message.function_call.arguments)["code"]
 
 print(classify("Bonjour", os.environ["TENANT_KEY"], os.environ["TENANT_URL"]))
-print(classify("Hallo", os.environ["TENANT_KEY"], os.environ["TENANT_URL"]))
+print(classify("Hallo"))

@@ -1,4 +1,5 @@
 import json
+import sys
 import time
 
 import openai
@@ -16,7 +17,7 @@ def chat_completion_request(messages, functions=None, function_call=None, model=
         try:
             return openai.ChatCompletion.create(**params)
         except (openai.error.RateLimitError, openai.error.ServiceUnavailableError) as e:
-            print(f"attempt {attempt + 1} failed")
+            print(f"attempt {attempt + 1} failed", file=sys.stderr)
             time.sleep(0.01)
     raise RuntimeError("no reply")
 
