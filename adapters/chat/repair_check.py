@@ -19,6 +19,9 @@ from adapters.ir.events import Event
 from adapters.json_text import DECODE_ERRORS, is_complete_json
 from adapters.wire.json_object import is_present, string_or_raw_json
 
+# The reason for a field that is added.
+MISSING_REASON = "missing; added"
+
 CallStyle = Literal["tools", "functions"]
 
 # Finish reasons of choices with and without calls.
@@ -120,7 +123,7 @@ class ChunkCheck:
                 # It is the end of the usage only if no choice follows.
                 self._has_early_usage = True
             if chunk.choices is None:
-                self._report_chunk("choices", "the chunk has no choices; added as an empty list")
+                self._report_missing("choices")
         elif self._has_early_usage:
             self._has_early_usage = False
             self._report_chunk("usage", "received before the end of the reply; moved")
@@ -157,13 +160,21 @@ class ChunkCheck:
 
     def _report(self, field: str, reason: str) -> None:
         """Report what has to be changed in a field of the current choice."""
+        self._report_chunk(self._path(field), reason)
+
+    def _path(self, field: str) -> str:
         name = field.format(call=self._call)
-        self._report_chunk(f"choices[{self._number}].{name}".rstrip("."), reason)
+        return f"choices[{self._number}].{name}".rstrip(".")
+
+    def _report_missing(self, path: str) -> None:
+        """Report a field that has to be added."""
+        self._invalid, self.repeatable = True, False
+        self._losses.invented(path, MISSING_REASON)
 
     def _check_head(self, chunk: Chunk) -> None:
         head = (chunk.id, chunk.model)
         if not chunk.id or not chunk.model:
-            self._report_chunk("id" if chunk.model else "model", "missing in a chunk; added")
+            self._report_missing("model" if chunk.id else "id")
         elif chunk.object != _OBJECT_TYPE:
             self._report_chunk("object", "missing or wrong in a chunk; replaced")
         elif not is_integer(chunk.created):
@@ -198,12 +209,12 @@ class ChunkCheck:
         state = state or self._begin_choice(choice.index or 0)
         self._number = state.number
         if choice.index is None:
-            self._report("index", "missing; added")
+            self._report_missing(self._path("index"))
         elif not 0 <= choice.index < self._expected:
             reason = "one choice was requested; further choices are merged into it"
             self._report_chunk("choices", reason)
         if delta is None:
-            self._report("delta", "missing; added")
+            self._report_missing(self._path("delta"))
             delta = choice.message or MessageDelta()
         self._check_order(delta, state)
         if isinstance(delta.content, list):
@@ -230,8 +241,10 @@ class ChunkCheck:
         if not state.began:
             state.began = True
             self.begun += (state.number,)
-            if delta.role != "assistant":
-                self._report("delta.role", "missing in the first chunk; added")
+            if delta.role is None:
+                self._report_missing(self._path("delta.role"))
+            elif delta.role != "assistant":
+                self._report("delta.role", "not assistant; replaced")
         elif delta.role is not None:
             self._report("delta.role", "repeated; only the first chunk has it")
 
@@ -267,11 +280,11 @@ class ChunkCheck:
                 self._check_new(delta, state, calls)
             else:
                 state.calls = max(state.calls, 1)
-                missing = "not the next index, or calls are interleaved"
-                self._report(
-                    "delta.tool_calls[{call}].index",
-                    "missing; added" if delta.index is None else missing,
-                )
+                field = "delta.tool_calls[{call}].index"
+                if delta.index is None:
+                    self._report_missing(self._path(field))
+                else:
+                    self._report(field, "not the next index, or calls are interleaved")
 
     def _check_continued(self, delta: CallDelta, state: _Choice) -> None:
         body = delta.custom if state.is_custom else delta.function
@@ -304,7 +317,7 @@ class ChunkCheck:
             self._report("delta.tool_calls[{call}].function.name", "missing in the first delta")
         elif not isinstance(body, FunctionDelta):
             if body.input is None:
-                self._report("delta.tool_calls[{call}].custom.input", "missing; added")
+                self._report_missing(self._path("delta.tool_calls[{call}].custom.input"))
         elif not _is_string(body):
             self._report(_ARGUMENTS, _NOT_A_STRING)
         elif state.has_more:

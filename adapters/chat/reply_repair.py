@@ -11,6 +11,7 @@ from msgspec.json import Decoder
 
 from adapters.chat.repair_check import (
     CALL_REASONS,
+    MISSING_REASON,
     TRUNCATED_REASONS,
     CallStyle,
     is_integer,
@@ -132,12 +133,19 @@ class _ReplyCheck:
         self.passes = False
         self._losses.changed(path, reason)
 
+    def _report_missing(self, path: str) -> None:
+        """Report a field that has to be added."""
+        self.passes = False
+        self._losses.invented(path, MISSING_REASON)
+
     def check(self, reply: Chunk, expected: int) -> None:
-        if not (reply.id and reply.model and reply.created is not None):
-            self._report("id", "the id, the model or the time is missing; added")
-        elif reply.object != "chat.completion":
+        head = {"id": reply.id, "model": reply.model, "created": reply.created}
+        for name, value in head.items():
+            if value in ("", None):
+                self._report_missing(name)
+        if reply.object != "chat.completion":
             self._report("object", "missing or wrong; replaced")
-        elif not is_integer(reply.created):
+        if reply.created is not None and not is_integer(reply.created):
             self._report("created", "not an integer; its fraction is removed")
         choices = reply.choices or ()
         if len(choices) > expected:
@@ -151,21 +159,23 @@ class _ReplyCheck:
         if choice.index != number:
             self._report(f"{path}.index", "missing or wrong; replaced")
         if message is None:
-            self._report(f"{path}.message", "missing; added")
+            self._report_missing(f"{path}.message")
             return
         if message.role != "assistant":
             self._report(f"{path}.message.role", "missing or wrong; replaced")
         if isinstance(message.content, list):
             self._report(f"{path}.message.content", "the text was received as a list of parts")
         elif message.content is None and not self._has_content[number]:
-            self._report(f"{path}.message.content", "missing; added as null")
+            self._report_missing(f"{path}.message.content")
         self._truncated = choice.finish_reason in TRUNCATED_REASONS
         has_calls = self._check_calls(message, f"{path}.message")
         expected = CALL_REASONS[self._style] if has_calls else "stop"
         if choice.finish_reason not in (expected, *TRUNCATED_REASONS):
             reason = choice.finish_reason
-            why = wrong_finish(reason) if reason else "missing; added"
-            self._report(f"{path}.finish_reason", why)
+            if reason:
+                self._report(f"{path}.finish_reason", wrong_finish(reason))
+            else:
+                self._report_missing(f"{path}.finish_reason")
 
     def _check_calls(self, message: MessageDelta, path: str) -> bool:
         """Check the calls of a message; return whether it has any."""

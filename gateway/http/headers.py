@@ -72,6 +72,10 @@ _LISTS = frozenset(("connection", "content-encoding"))
 
 # Half of 8 KiB, the longest header line that some clients accept.
 _MAX_LOSS_HEADER_BYTES = 4096
+# The part of it that is kept for the number of omitted losses.
+_MORE_BYTES = len("more;count=999999")
+# Paths and reasons may contain names by clients, which must not displace other losses.
+_MAX_LOSS_STRING = 256
 
 STREAM = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -179,16 +183,17 @@ def request_id_header(request_id: str) -> tuple[bytes, bytes]:
 
 def loss_header(losses: Iterable[Loss]) -> Headers:
     """Return a header that lists losses as a structured-field list (RFC 9651)."""
-    groups = summarize_losses(losses)
     members: list[str] = []
-    size = 0
-    for number, group in enumerate(groups):
+    size = omitted = 0
+    for group in summarize_losses(losses):
         member = _member(group)
+        if size + len(member) > _MAX_LOSS_HEADER_BYTES - _MORE_BYTES:
+            omitted += group.count
+            continue
         size += len(member) + len(", ")
-        if size > _MAX_LOSS_HEADER_BYTES:
-            members.append(f"more;count={sum(rest.count for rest in groups[number:])}")
-            break
         members.append(member)
+    if omitted:
+        members.append(f"more;count={omitted}")
     return [(b"dragoman-loss", ", ".join(members).encode())] if members else []
 
 
@@ -201,6 +206,8 @@ def _member(group: LossGroup) -> str:
 
 def _string(text: str) -> str:
     """Write a string, or a display string if it has characters other than printable ASCII."""
+    if len(text) > _MAX_LOSS_STRING:
+        text = f"{text[: _MAX_LOSS_STRING - 3]}..."
     if all(" " <= letter <= "~" for letter in text):
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'

@@ -37,8 +37,10 @@ not ASCII, the client sends both results, the model answers, and a second questi
 backend accepts only a history with exact calls and results, and its answer contains the results. A
 legacy client or backend has one call at a time.
 
-A cell shows how many runs passed. The first run has a canonical backend; each other run has a
-backend with one fault:
+A cell shows how many runs passed. An empty cell has no runs: Codex always requests a stream, and to
+a Lite model it declares its tools in the input, where the backend of the test looks for tools only
+after they were translated. The first run has a canonical backend; each other run has a backend with
+one fault:
 
 | fault | meaning | backend |
 |---|---|---|
