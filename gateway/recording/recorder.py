@@ -16,7 +16,7 @@ from gateway.observability.capture import Capture, is_unstored
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
 from gateway.recording.exchange_writer import FinishedExchange
-from gateway.recording.secrets import CREDENTIAL_HEADERS, url_secrets
+from gateway.recording.secrets import field_secrets, header_secrets, url_secrets
 from gateway.recording.writer_process import LENGTH_BYTES, WriterResult, WriterSettings
 
 # While more bytes than this wait to be written, exchanges are not recorded.
@@ -183,6 +183,6 @@ def config_secrets(config: Config, backends: Sequence[BackendConfig]) -> Iterato
     for url in urls:
         yield from url_secrets(url or "")
     for backend in backends:
-        for name, value in backend.headers.items():
-            if CREDENTIAL_HEADERS.search(name):
-                yield value.rpartition(" ")[2]
+        yield from header_secrets(backend.headers.items())
+        # Fixed fields of requests and options of transforms may have credentials.
+        yield from field_secrets(msgspec.json.decode(msgspec.json.encode(backend)))

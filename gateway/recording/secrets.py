@@ -5,7 +5,7 @@ from base64 import b64decode, b64encode
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -13,13 +13,14 @@ from msgspec import Struct
 from adapters.json_text import DECODE_ERRORS
 from gateway.backends.key_redaction import is_placeholder
 from gateway.observability.key_formats import find_keys, may_have_key
+from gateway.recording.http_exchange import is_list, is_object
 from gateway.recording.wire_words import is_wire_word
 
 # A shorter value may be an ordinary word.
 SHORTEST: Final = 8
-# Headers whose values are credentials, unlike the keys of a single request.
-CREDENTIAL_HEADERS: Final = re.compile(
-    r"authorization|(?:^|-)auth(?:-|$)|cookie|secret|passw|credential|signature|token$|"
+# Headers and fields whose values are credentials, unlike the keys of a single request.
+_CREDENTIAL_NAMES: Final = re.compile(
+    r"authorization|(?:^|[-_])auth(?:[-_]|$)|cookie|secret|passw|credential|signature|token$|"
     r"(?<!idempotency-)(?<!websocket-)key$",
     re.IGNORECASE,
 )
@@ -43,7 +44,7 @@ _BASE64_PREFIXES: Final = ((0, 0), (1, 2), (2, 3))
 def header_secrets(headers: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield the credentials in the headers of a request or response."""
     for name, value in headers:
-        if not CREDENTIAL_HEADERS.search(name):
+        if not _CREDENTIAL_NAMES.search(name):
             continue
         if "cookie" in name.lower():
             yield from _cookie_values(name, value)
@@ -72,10 +73,23 @@ def _basic_credentials(token: str) -> Iterator[str]:
     yield decoded.partition(":")[2]
 
 
+def field_secrets(value: object) -> Iterator[str]:
+    """Yield the texts in JSON whose fields have the names of credentials, such as `api_key`."""
+    if is_list(value):
+        for entry in value:
+            yield from field_secrets(entry)
+    elif is_object(value):
+        for name, field in value.items():
+            if isinstance(field, str) and _CREDENTIAL_NAMES.search(name):
+                yield field
+            yield from field_secrets(field)
+
+
 def url_secrets(url: str) -> Iterator[str]:
-    """Yield the user information in a URL, and the password in it."""
+    """Yield the credentials in a URL: user information, the password in it, and parameters."""
     try:
         parts = urlsplit(url)
+        yield from field_secrets(dict(parse_qsl(parts.query)))
         if parts.password is not None:
             yield parts.netloc.rpartition("@")[0]
             yield parts.password

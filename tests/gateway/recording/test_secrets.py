@@ -3,6 +3,8 @@ import json
 
 import pytest
 
+from gateway.config.schema import BackendConfig, Config, ModelConfig
+from gateway.recording.recorder import config_secrets
 from gateway.recording.secrets import header_secrets, tool_secrets, url_secrets
 
 BASIC = base64.b64encode(b"user:password-1").decode()
@@ -38,12 +40,29 @@ def test_headers_with_credentials(name: str, value: str, secrets: list[str]) -> 
     ("url", "secrets"),
     [
         ("postgresql://user:pass%2Fword@db/x", ["user:pass%2Fword", "pass%2Fword", "pass/word"]),
+        ("postgresql://db/x?sslmode=require&password=pass%2Fword", ["pass/word"]),
         ("sqlite:dragoman.db", []),
         ("http://[", []),
     ],
 )
 def test_urls_with_passwords(url: str, secrets: list[str]) -> None:
     assert [*url_secrets(url)] == secrets
+
+
+def test_credentials_of_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", "environment")
+    backend = BackendConfig(
+        "b",
+        "http://127.0.0.1/v1",
+        "chat",
+        models=(ModelConfig("m*", extra_body={"provider": [{"api_key": "model"}]}),),
+        api_key_env="KEY",
+        extra_body={"api_key": "body", "max_tokens": 5},
+        headers={"Authorization": f"Basic {BASIC}", "X-Team": "team"},
+    )
+    secrets = {*config_secrets(Config(), [backend])}
+    assert secrets >= {"environment", "body", "model", BASIC, "password-1"}
+    assert not secrets & {"KEY", "team", "b", "m*"}
 
 
 def test_credentials_for_mcp_servers() -> None:
