@@ -30,7 +30,7 @@ from gateway.compaction.window import (
     Window,
     WindowItem,
     head_of,
-    persistent_instructions,
+    instructing_items,
     summary_message,
 )
 
@@ -77,10 +77,11 @@ class SummaryPlan(Struct, frozen=True):
         if opened is None:
             return None
         after = tuple(item.raw for item in self.tail)
-        summary = Summary(opened.text, persistent_instructions(self.head), after, whole=True)
+        before = instructing_items(self.head)
+        instructions = tuple(item.raw for item in before)
+        summary = Summary(opened.text, instructions, after, whole=True)
         # The client did not send the message, so losses in it have the path of the field.
         message = summary_message(summary, FIELD)
-        before = tuple(item for item in self.head if item.instructs)
         window = Window((*before, message, *self.tail))
         item, usage = summary.to_item(sealer, ids), made.usage
         body = replace(self.body, items=window.input_items(), raw=None)

@@ -17,8 +17,8 @@ from gateway.backends.client import BackendClient
 from gateway.compaction.summary import Summary
 from gateway.compaction.window import (
     Window,
+    instructing_items,
     may_contain_compaction,
-    persistent_instructions,
     read_window,
 )
 
@@ -116,7 +116,8 @@ def prepare_request(
     if compacts_natively(backend):
         trigger = input_items(body)[-1]
         return PreparedRequest(_with_items(body, (*window.input_items(), trigger)))
-    before, window = persistent_instructions(window.items), without_tool_declarations(window)
+    before = tuple(item.raw for item in instructing_items(window.items))
+    window = without_tool_declarations(window)
     if not window.items:
         raise nothing_to_compact()
 

@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 from adapters import InputItem, InvalidRequestError, RequestBody, Sealer
 from adapters.json_text import DECODE_ERRORS
 from adapters.responses.request_reader import input_items
+from adapters.tool_emulation.tool_search import ADDITIONAL_TOOLS
 from adapters.wire.json_object import parse
 from gateway.compaction.summary import COMPACTION, Summary, SummaryDecryptor
 from gateway.errors import RequestTooLargeError
@@ -21,6 +22,7 @@ _TRIGGER: Final = "compaction_trigger"
 TRIGGER_ITEM: Final = Raw(b'{"type":"compaction_trigger"}')
 # The start of both types in JSON; inside a text the quote is escaped.
 _TYPE_START: Final = b'"compaction'
+_SEARCH_OUTPUT: Final = "tool_search_output"
 _INSTRUCTING_ROLES: Final = frozenset(("system", "developer"))
 # The start of the paths of items from earlier turns.
 HISTORY: Final = "history["
@@ -51,7 +53,7 @@ class WindowItem(Struct, frozen=True):
     @property
     def instructs(self) -> bool:
         """Whether the item applies to all items after it."""
-        return self.head.role in _INSTRUCTING_ROLES or self.head.type == "additional_tools"
+        return self.head.role in _INSTRUCTING_ROLES or self.head.type == ADDITIONAL_TOOLS
 
     @property
     def is_user_message(self) -> bool:
@@ -75,7 +77,13 @@ class Window(Struct, frozen=True):
         return tuple(InputItem(item.raw, item.path) for item in self.items)
 
 
+class _FoundTools(Struct):
+    tools: list[Raw] = []
+
+
 _HEAD: Final = msgspec.json.Decoder(ItemHead)
+_TOOLS: Final = msgspec.json.Decoder(_FoundTools)
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 def may_contain_compaction(body: RequestBody) -> bool:
@@ -140,7 +148,7 @@ def _insert_summary(
     item: WindowItem, summary: Summary, before: list[WindowItem]
 ) -> list[WindowItem]:
     """Return the summary with its own items, after the items before it that it does not replace."""
-    kept = [it for it in before if it.instructs or (it.is_user_message and not summary.whole)]
+    kept = _lasting(before, keeps_users=not summary.whole)
     known = [_normalized(it.raw) for it in kept]
     missing = [raw for raw in summary.before if _normalized(raw) not in known]
     message = summary_message(summary, item.path)
@@ -176,6 +184,39 @@ def head_of(raw: Raw) -> ItemHead:
         return ItemHead()
 
 
-def persistent_instructions(items: Sequence[WindowItem]) -> tuple[Raw, ...]:
-    """Return the items that apply to all items after them."""
-    return tuple(item.raw for item in items if item.instructs)
+def instructing_items(items: Sequence[WindowItem]) -> list[WindowItem]:
+    """Return the items that apply to all items after them, and the tools that searches found."""
+    return _lasting(items, keeps_users=False)
+
+
+def _lasting(items: Sequence[WindowItem], *, keeps_users: bool) -> list[WindowItem]:
+    """Return what a summary does not replace.
+
+    The tools that a search found are declared by its output alone, so they become an item of their
+    own, if they have not become one before.
+    """
+    lasting: list[WindowItem] = []
+    found: set[bytes] = set()
+    for item in items:
+        if item.instructs or (keeps_users and item.is_user_message):
+            lasting.append(item)
+        elif (declared := _found_tools(item)) is not None and bytes(declared.raw) not in found:
+            found.add(bytes(declared.raw))
+            lasting.append(declared)
+    return lasting
+
+
+def _found_tools(item: WindowItem) -> WindowItem | None:
+    """Return an item that declares the tools in the output of a search; None if there are none."""
+    if item.head.type != _SEARCH_OUTPUT:
+        return None
+    try:
+        tools = _TOOLS.decode(item.raw).tools
+    except DECODE_ERRORS:
+        # The reader of the whole item reports the error.
+        return None
+    if not tools:
+        return None
+    head = ItemHead(ADDITIONAL_TOOLS, "developer")
+    fields = {"type": head.type, "role": head.role, "tools": tools}
+    return WindowItem(Raw(_ENCODER.encode(fields)), item.path, head)

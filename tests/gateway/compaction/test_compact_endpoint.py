@@ -46,6 +46,48 @@ def compact(harness: Harness, **body: object) -> RawResponse:
     return harness.post(body, "/v1/responses/compact")
 
 
+# Tools
+
+SAIL: JsonObject = {"type": "function", "name": "sail", "parameters": {"type": "object"}}
+ADDITIONAL: list[JsonObject] = [
+    {"type": "additional_tools", "role": "developer", "tools": [SAIL]},
+]
+SEARCHED: list[JsonObject] = [
+    {
+        "type": "tool_search_call",
+        "call_id": "call_123456789",
+        "execution": "client",
+        "arguments": {"query": "sail"},
+        "status": "completed",
+    },
+    {
+        "type": "tool_search_output",
+        "call_id": "call_123456789",
+        "execution": "client",
+        "tools": [SAIL],
+        "status": "completed",
+    },
+]
+
+
+@pytest.mark.parametrize("declared", [ADDITIONAL, SEARCHED], ids=["additional", "searched"])
+@pytest.mark.parametrize("endpoint", [False, True], ids=["trigger", "endpoint"])
+def test_tools_that_only_items_declare_survive_the_summary(
+    declared: list[JsonObject], *, endpoint: bool, harness: Harness
+) -> None:
+    model = harness.script("chat", SUMMARY, "On we go.")
+    items = [*HISTORY[:2], *declared, *HISTORY[2:]]
+    if endpoint:
+        made = compact(harness, model=model, input=items)
+    else:
+        made = create(harness, model, [*items, TRIGGER])
+    assert made.status == 200, made.body
+    output = objects_in(made.json(), "output")
+    assert create(harness, model, [*output, message("user", "Sail.")]).status == 200
+    (tool,) = objects_in(harness.sent_json(model), "tools")
+    assert object_in(tool, "function")["name"] == "sail"
+
+
 # The trigger
 
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from adapters import InputItem, InvalidRequestError, RequestBody, deterministic_ids, parse_body
 from gateway.compaction.summary import Summary, open_summary
-from gateway.compaction.window import Window, read_window
+from gateway.compaction.window import Window, instructing_items, read_window
 from gateway.crypto import SUMMARY_PREFIX, SealingKeys
 from gateway.errors import RequestTooLargeError
 from tests.gateway.compaction.requests import HISTORY, TRIGGER, message
@@ -162,6 +162,32 @@ def test_last_summary_counts() -> None:
     assert len(found) == 2
     assert "FIRST" not in json.dumps(found)
     assert "SECOND" in json.dumps(found[-1])
+
+
+FOUND: JsonObject = {
+    "type": "tool_search_output",
+    "call_id": "call_123456789",
+    "execution": "client",
+    "tools": [{"type": "function", "name": "sail", "parameters": {"type": "object"}}],
+}
+DECLARED: JsonObject = {
+    "type": "additional_tools",
+    "role": "developer",
+    "tools": FOUND["tools"],
+}
+
+
+def test_tools_that_a_search_found_stay_declared() -> None:
+    empty: JsonObject = {**FOUND, "tools": []}
+    odd: JsonObject = {**FOUND, "tools": 5}
+    before = window([message("developer", "Be brief."), empty, FOUND, odd, FOUND])
+    declarations = [read_object(bytes(item.raw)) for item in instructing_items(before.items)]
+    assert declarations == [message("developer", "Be brief."), DECLARED]
+    # They are not repeated if the summary has them, too.
+    summary = carried(Summary("x", (raw(DECLARED),)))
+    for given_items in ([summary], [FOUND, summary], [FOUND, message("user", "Hi"), summary]):
+        found = shown(window(given_items))
+        assert [one for one in found if one["type"] == "additional_tools"] == [DECLARED]
 
 
 # Places
