@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from adapters.errors import InvalidRequestError
 from adapters.ir.types import FunctionTool, Tool
-from adapters.json_text import DECODE_ERRORS, is_complete_json
+from adapters.json_text import DECODE_ERRORS
 from adapters.wire.json_object import Json, parse
 from adapters.wire.schema_keywords import find_definition
 
@@ -42,6 +42,7 @@ class _Wrapped(Struct, forbid_unknown_fields=True):
 
 _SCHEMA: Final = msgspec.json.Decoder(dict[str, Raw])
 _WRAPPED: Final = msgspec.json.Decoder(_Wrapped)
+_VALUE: Final = msgspec.json.Decoder(Raw)
 
 
 def takes_other_values(tool: Tool) -> bool:
@@ -102,8 +103,12 @@ def wrap_parameters(tool: FunctionTool) -> FunctionTool:
 
 
 def wrap_value(arguments: str) -> str:
-    """Return the arguments with which the backend calls the function."""
-    return f'{{"{_FIELD}":{arguments}}}' if is_complete_json(arguments) else arguments
+    """Return the arguments with which the backend calls the function; only JSON is changed."""
+    try:
+        _VALUE.decode(arguments)
+    except (*DECODE_ERRORS, UnicodeEncodeError):
+        return arguments
+    return f'{{"{_FIELD}":{arguments}}}'
 
 
 def unwrap_value(arguments: str) -> str:
