@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 class Background(Protocol):
     """Runs requests in the background."""
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the shutdown has begun."""
+        ...
+
     async def accept(self, principal: Principal, turn: Turn, sink: ReplySink) -> None:
         """Queue a request, and send the queued response or all its events."""
         ...

@@ -14,6 +14,9 @@ _MAX_SHOWN_ID_LENGTH = 100
 class GatewayError(DragomanError):
     """An error with an HTTP status, and with a code and a type for the client."""
 
+    # The seconds after which the client may try again.
+    retry_after: float | None = None
+
     def __init_subclass__(
         cls,
         status: HTTPStatus = HTTPStatus.BAD_REQUEST,
@@ -90,6 +93,30 @@ class BackendUnreachableError(
     GatewayError, status=HTTPStatus.BAD_GATEWAY, code="backend_unreachable", kind="server_error"
 ):
     """A backend could not be reached, so it has not processed the request."""
+
+
+class BackendUnavailableError(
+    BackendUnreachableError,
+    status=HTTPStatus.SERVICE_UNAVAILABLE,
+    code="backend_unavailable",
+    kind="server_error",
+):
+    """No request is sent to a backend for now: it has failed, or all connections are in use."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(None, message)
+        self.retry_after = retry_after
+
+
+class OutOfResourcesError(
+    GatewayError,
+    status=HTTPStatus.SERVICE_UNAVAILABLE,
+    code="out_of_resources",
+    kind="server_error",
+):
+    """The gateway cannot open another connection, for example without a free file descriptor."""
+
+    retry_after = 1
 
 
 class BackendDisconnectedError(
@@ -233,6 +260,16 @@ class NotStreamableError(OpenAIMessageError, code="invalid_mode"):
 
 class ClientDisconnectedError(Exception):
     """The client has disconnected, so that no error can be sent."""
+
+
+def causes_of(error: BaseException) -> list[BaseException]:
+    """Return an error and the errors that caused it, the original one last."""
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return causes
 
 
 def write_error_body(error: DragomanError) -> bytes:

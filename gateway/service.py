@@ -12,6 +12,7 @@ from msgspec import structs
 
 from adapters import DIALECTS
 from gateway.backends.client import BackendClient
+from gateway.backends.health import BackendHealth
 from gateway.backends.models import ModelList
 from gateway.backends.routing import Router
 from gateway.backends.transport import (
@@ -31,6 +32,7 @@ from gateway.crypto import RANDOM_IDS, SealingKeys, new_sealing_key, parse_seali
 from gateway.demo.transport import DemoTransport
 from gateway.http.auth import Authenticator
 from gateway.http.headers import deprecation_headers
+from gateway.observability.health_metrics import HealthMetrics
 from gateway.observability.logging import (
     LOG,
     MAX_LOGGED_BODY_BYTES,
@@ -218,12 +220,18 @@ def _make_backend(
 ) -> BackendClient:
     if config.recording.directory is not None:
         transport = CapturingTransport(transport, backend.name)
+    health = BackendHealth(
+        backend.name,
+        backend.circuit_breaker or config.circuit_breaker,
+        backend.retries or config.retries,
+        _health_metrics(config),
+    )
     client = BackendClient(
         backend,
         transport,
         capabilities=backend_capabilities(backend),
         timeouts=backend.timeouts or config.timeouts,
-        retries=backend.retries or config.retries,
+        health=health,
         # A key that was read from a file often ends with a line break.
         key=os.environ.get(backend.api_key_env or "", "").strip() or None,
     )
@@ -242,6 +250,14 @@ async def make_sealing_keys(config: Config, store: Store) -> SealingKeys:
     keys = [key for key in parsed if key is not None]
     first, *older = keys or [await store.secrets.get_or_create("sealing key", new_sealing_key())]
     return SealingKeys(first, older)
+
+
+def _health_metrics(config: Config) -> HealthMetrics | None:
+    if not config.metrics.enabled:
+        return None
+    from gateway.observability.metrics import BackendMetrics  # noqa: PLC0415 - only if enabled
+
+    return BackendMetrics()
 
 
 def _make_tracer(config: Config) -> "Tracer | None":

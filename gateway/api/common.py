@@ -27,7 +27,12 @@ from adapters.wire.json_object import read_body as parse_body
 from gateway.context import AppContext, CurrentContext
 from gateway.errors import InternalError, UpgradeRequiredError, framework_error
 from gateway.http.auth import Principal
-from gateway.http.headers import new_request_id, read_headers, request_id_header
+from gateway.http.headers import (
+    new_request_id,
+    read_headers,
+    request_id_header,
+    retry_after_header,
+)
 from gateway.http.paths import path_model
 from gateway.http.request_body import read_body
 from gateway.http.sinks import AsgiSink, ReplySink
@@ -194,6 +199,7 @@ def handle_error(request: AnyRequest, error: Exception) -> Response[bytes]:
         error = InternalError(None, "internal error; see the gateway's log")
     # RFC 9110 requires a response with status 426 to name the protocol to use.
     headers = {"upgrade": "HTTP/1.1"} if isinstance(error, UpgradeRequiredError) else {}
+    headers |= {name.decode(): value.decode() for name, value in retry_after_header(error)}
     body = write_error(to_error(error))
     return Response(body, status_code=error.status, headers=headers, media_type=JSON)
 

@@ -19,12 +19,20 @@ from msgspec import Struct
 from adapters import Capabilities, Dialect, InvalidReplyError, get_dialect
 from adapters.model_rules import BackendCapabilities
 from adapters.wire.error_body import read_error, redact_errors, redact_text
+from gateway.backends.failures import connection_error
+from gateway.backends.health import BackendHealth
 from gateway.backends.key_redaction import key_redactor
 from gateway.backends.refused_fields import RefusedFields
 from gateway.backends.transport import SENDING_EVENT
-from gateway.config.schema import BackendConfig, RetryConfig, TimeoutConfig
+from gateway.config.schema import BackendConfig, TimeoutConfig
 from gateway.config.transforms import make_transforms
-from gateway.errors import BackendDisconnectedError, BackendTimeoutError, BackendUnreachableError
+from gateway.errors import (
+    BackendDisconnectedError,
+    BackendTimeoutError,
+    BackendUnavailableError,
+    BackendUnreachableError,
+    OutOfResourcesError,
+)
 from gateway.http.auth import Principal
 from gateway.http.headers import (
     Headers,
@@ -49,6 +57,9 @@ _ACCEPT = {True: (b"accept", b"text/event-stream"), False: (b"accept", b"applica
 _BODY_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 # Large, because vLLM's token counts include all token ids: megabytes for a long conversation.
 _MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+
+# The statuses by which proxies and servers report that a backend does not work.
+_FAILURES: Final = frozenset((502, 503, 504))
 
 # A callback for httpx's `trace` extension.
 Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
@@ -115,7 +126,7 @@ class BackendClient:
         *,
         capabilities: BackendCapabilities,
         timeouts: TimeoutConfig,
-        retries: RetryConfig,
+        health: BackendHealth,
         key: str | None = None,
     ) -> None:
         self.config = config
@@ -133,7 +144,8 @@ class BackendClient:
         self.rewrite = capabilities.rewrites()
         self.transforms = make_transforms(config.transforms)
         self.timeouts = timeouts
-        self._retries = retries
+        self.health = health
+        self._retries = health.retries
         self._key = key
         # Redacts the backend's key in errors and logs; None if the key is not a secret.
         self.redact = key_redactor(key)
@@ -146,7 +158,7 @@ class BackendClient:
     @property
     def settings(self) -> tuple[object, ...]:
         """What is configured, in contrast to what was learned from replies."""
-        return self.config, self.timeouts, self._retries, self._key
+        return self.config, self.timeouts, self._retries, self.health.config, self._key
 
     def passes_through(self, path: str) -> bool:
         """Whether clients may use a path of the backend's API that the gateway does not have."""
@@ -221,22 +233,26 @@ class BackendClient:
         headers = [_ACCEPT[streams], *headers]
         retries_left = self._retries.max_retries
         backoff = self._retries.initial_backoff
+        self.health.note_request()
         while True:
             try:
                 response = await self._send(
                     template or self._create_template, body, headers, monitor
                 )
             except (BackendUnreachableError, BackendDisconnectedError) as error:
+                if isinstance(error, BackendUnavailableError):
+                    raise
                 # A request that may have been processed is retried only if that is configured.
                 unsent = isinstance(error, BackendUnreachableError)
-                if not retries_left or not (unsent or error.status in self._retries.status_codes):
+                retries = unsent or error.status in self._retries.status_codes
+                if not (retries and retries_left and self._may_retry()):
                     raise
                 pause = _jitter(backoff)
             else:
                 if not retries_left or response.status_code not in self._retries.status_codes:
                     return response
                 pause = self._pause_before_retry(response, backoff)
-                if not pause:
+                if not pause or not self._may_retry():
                     return response
                 await response.aclose()
             monitor.pause_deadline()
@@ -270,6 +286,10 @@ class BackendClient:
         forwarded = client_headers(self.headers_of(response))
         return SideResponse(status, forwarded, redact(response.content, self.redact))
 
+    def _may_retry(self) -> bool:
+        """Whether a request may be sent again, by the circuit breaker and the retry budget."""
+        return self.health.circuit == "closed" and self.health.may_retry()
+
     async def _send(
         self, template: RequestTemplate, body: bytes, headers: Headers, monitor: ExchangeMonitor
     ) -> httpx.Response:
@@ -279,26 +299,33 @@ class BackendClient:
     async def send(
         self, transport: httpx.AsyncBaseTransport, request: httpx.Request, monitor: ExchangeMonitor
     ) -> httpx.Response:
-        """Send a request once; return the response once its head has arrived.
+        """Send a request once, and note what its result shows of the backend's health.
 
-        Raises `BackendUnreachableError`, `BackendDisconnectedError` or `BackendTimeoutError`.
+        Returns the response once its head has arrived; raises a `GatewayError`.
         """
+        health = self.health
+        health.begin()
         monitor.expect_response(self.timeouts)
         try:
-            return await transport.handle_async_request(request)
-        except (httpx.ConnectTimeout, httpx.PoolTimeout):
-            message = f"cannot connect to the backend {self.name} in time"
-            raise BackendUnreachableError(None, message) from None
-        except (httpx.ConnectError, httpx.ProxyError):
-            message = f"cannot connect to the backend {self.name}"
-            raise BackendUnreachableError(None, message) from None
-        except httpx.TimeoutException:
-            raise BackendTimeoutError(None, f"the backend {self.name} timed out") from None
-        except httpx.TransportError as error:
-            message = (
-                f"the backend {self.name} disconnected before it replied ({type(error).__name__})"
-            )
-            raise BackendDisconnectedError(None, message) from None
+            response = await transport.handle_async_request(request)
+        except httpx.TransportError as failure:
+            error = connection_error(failure, self.name)
+            if isinstance(error, BackendUnavailableError | OutOfResourcesError):
+                health.abandon()
+            else:
+                health.fail(error.message)
+            raise error from failure
+        except BaseException:
+            if isinstance(monitor.reason, BackendTimeoutError):
+                health.fail(monitor.reason.message)
+            else:
+                health.abandon()
+            raise
+        if response.status_code in _FAILURES:
+            health.fail(f"status {response.status_code}")
+        else:
+            health.succeed()
+        return response
 
     def _pause_before_retry(self, response: httpx.Response, backoff: float) -> float:
         """Return the seconds until a retry, or 0 if that is too long for the gateway to wait."""

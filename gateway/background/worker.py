@@ -74,6 +74,11 @@ class BackgroundWorker:
     def _app(self) -> AppContext:
         return self._current.value
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the shutdown has begun."""
+        return self._deadline is not None
+
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Run the jobs of this node, and take over those of nodes that disappeared."""

@@ -62,8 +62,8 @@ def _merge(table: Table, overrides: Table) -> Table:
 
 
 def _inherit_limits(table: Table) -> None:
-    """Copy general timeouts and retries to backends that override only some of them."""
-    for name in ("timeouts", "retries"):
+    """Copy general timeouts, retries and circuit breakers to backends that override some keys."""
+    for name in ("timeouts", "retries", "circuit_breaker"):
         general = cast("Table", table.get(name, {}))
         for backend in cast("list[Table]", table.get("backends", [])):
             if name in backend:

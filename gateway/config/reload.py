@@ -12,6 +12,7 @@ RELOADED_TABLES: Final = (
     "access",
     "timeouts",
     "retries",
+    "circuit_breaker",
     "replies",
     "logging",
     "legacy",

@@ -109,6 +109,9 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     # Many load balancers close connections without data for 60 seconds.
     heartbeat_interval: Seconds = 15
     shutdown_timeout: Seconds = 30
+    # Whether `/ready` fails while no backend can be reached. Off, because a common outage would
+    # remove all nodes from a load balancer.
+    ready_requires_backend: bool = False
     websocket: bool = True
     websocket_max_lifetime: Seconds = 3600
     # The web sites whose pages may use the gateway from a browser.
@@ -154,6 +157,17 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True):
     initial_backoff: Seconds = 0.5
     # If `Retry-After` requests a longer wait, the client gets the response.
     max_retry_after: Seconds = 10
+    # Retries per request on average, apart from a few after a time without any.
+    budget: Annotated[float, Meta(ge=0, le=10)] = 0.2
+
+
+class CircuitBreakerConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """When requests to a failing backend are rejected without being sent."""
+
+    # The number of failures in a row; 0 disables the circuit breaker.
+    failures: Annotated[int, Meta(ge=0)] = 5
+    # The time until one request is sent as a trial.
+    open_seconds: Annotated[float, Meta(gt=0)] = 10
 
 
 class TlsConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -221,6 +235,7 @@ class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     # None for the general settings.
     timeouts: TimeoutConfig | None = None
     retries: RetryConfig | None = None
+    circuit_breaker: CircuitBreakerConfig | None = None
 
     @property
     def served_models(self) -> tuple[str, ...]:
@@ -321,6 +336,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     access: AccessConfig = AccessConfig()
     timeouts: TimeoutConfig = TimeoutConfig()
     retries: RetryConfig = RetryConfig()
+    circuit_breaker: CircuitBreakerConfig = CircuitBreakerConfig()
     replies: ReplyOptions = ReplyOptions()
     logging: LogConfig = LogConfig()
     metrics: MetricsConfig = MetricsConfig()

@@ -4,13 +4,14 @@ Only the headers on these lists are forwarded, so hop-by-hop headers, cookies an
 for the gateway are not.
 """
 
+import math
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time
 from email.utils import format_datetime
 from secrets import token_hex
 from urllib.parse import quote
 
-from adapters import Loss
+from adapters import DragomanError, Loss
 from adapters.losses import LossGroup, summarize_losses
 from gateway.config.schema import LegacyConfig
 
@@ -102,6 +103,12 @@ def deprecation_headers(config: LegacyConfig) -> Headers:
         link = quote(config.link, safe=_URL_CHARACTERS)
         headers.append(("link", f'<{link}>; rel="deprecation"; type="text/html"'))
     return [(name.encode(), value.encode()) for name, value in headers]
+
+
+def retry_after_header(error: DragomanError) -> Headers:
+    """Return the header that names the seconds to wait before the next try, if that is known."""
+    seconds: float | None = getattr(error, "retry_after", None)
+    return [] if seconds is None else [(b"retry-after", b"%d" % max(math.ceil(seconds), 1))]
 
 
 def _midnight(day: date) -> datetime:

@@ -69,6 +69,11 @@ class ExchangeMonitor:
 
     # Called by the work
 
+    @property
+    def reason(self) -> Exception | None:
+        """The error for which the work was cancelled."""
+        return self._reason
+
     def expect_response(self, timeouts: TimeoutConfig) -> None:
         """Start the timeouts of a request; the transport has the one for connecting."""
         now = self._loop.time()

@@ -8,7 +8,13 @@ from litestar.types import Receive, Send
 from adapters import Dialect, DragomanError
 from adapters.responses import RESPONSES
 from adapters.wire.error_body import to_error
-from gateway.http.headers import JSON, Headers, new_request_id, request_id_header
+from gateway.http.headers import (
+    JSON,
+    Headers,
+    new_request_id,
+    request_id_header,
+    retry_after_header,
+)
 from gateway.observability.capture import (
     Capture,
     CapturedBody,
@@ -78,7 +84,7 @@ class ReplySink(ABC):
     async def send_error(self, error: DragomanError) -> None:
         """Send an error of the gateway."""
         body = self.dialect.write_error(to_error(error))
-        await self.send_response(error.status, JSON, body)
+        await self.send_response(error.status, [*JSON, *retry_after_header(error)], body)
 
     async def start(self, status: int, headers: Headers) -> None:
         """Send the status and the headers."""

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 
 import structlog
 from litestar.logging.config import LoggingConfig, StructLoggingConfig
@@ -125,9 +126,31 @@ def exchange_logger(*, bodies: bool) -> Callable[[ExchangeRecord], None]:
         fields = _fields(record, losses)
         if bodies and record.capture is not None:
             fields |= _bodies(record, record.capture)
-        bound.info("request", **fields)
+        if record.error_message is not None:
+            fields |= _error(record)
+        bound.log(_level(record), "request", **fields)
 
     return log
+
+
+def _level(record: ExchangeRecord) -> int:
+    """Return the level of the line: errors of clients are no problem of the gateway."""
+    if record.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        return logging.ERROR
+    failed_later = record.outcome == "error" and record.status < HTTPStatus.BAD_REQUEST
+    if record.status > HTTPStatus.INTERNAL_SERVER_ERROR or failed_later:
+        return logging.WARNING
+    return logging.INFO
+
+
+def _error(record: ExchangeRecord) -> dict[str, object]:
+    """Return the message of an error, the parameter that it names, and its cause."""
+    fields = {
+        "error": record.error_message,
+        "error_parameter": record.error_parameter,
+        "error_cause": record.error_cause,
+    }
+    return {name: _redact(record, text) for name, text in fields.items() if text}
 
 
 def _fields(record: ExchangeRecord, losses: Iterable[Loss | LossGroup]) -> dict[str, object]:

@@ -7,9 +7,10 @@ them, so that the number of time series is limited.
 from functools import cache
 
 from litestar.plugins.prometheus import PrometheusConfig, PrometheusController
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from adapters.legacy import LEGACY
+from gateway.observability.health_metrics import CIRCUIT_STATES, CircuitState
 from gateway.observability.record import ExchangeRecord, Outcome
 
 _ROUTE_LABELS = ("client_dialect", "backend_dialect", "backend")
@@ -62,6 +63,25 @@ _RECORDINGS = Counter(
     "dragoman_recordings_total",
     "Recordings of exchanges: written, failed, or dropped because of a limit",
     ("outcome",),
+)
+
+_RETRIES = Counter("dragoman_retries_total", "Requests that were sent again", ("backend",))
+_FAILOVERS = Counter(
+    "dragoman_failovers_total",
+    "Requests that were sent to the next backend, by the backend that could not be reached",
+    ("backend",),
+)
+_CIRCUIT = Gauge(
+    "dragoman_circuit_state",
+    "State of a backend's circuit breaker: 1 for the current state",
+    ("backend", "state"),
+    multiprocess_mode="livemax",
+)
+_UP = Gauge(
+    "dragoman_backend_up",
+    "Whether the latest request reached the backend",
+    ("backend",),
+    multiprocess_mode="livemin",
 )
 
 _Route = tuple[str, str, str]
@@ -119,6 +139,8 @@ def record_metrics(record: ExchangeRecord) -> None:
         output_tokens.inc(max(record.usage.output_tokens, 0))
     if record.client_dialect == LEGACY.name:
         _LEGACY_REQUESTS.labels(record.key_name or "", _legacy_model(record.model)).inc()
+    for name in record.failed_backends:
+        _FAILOVERS.labels(name).inc()
     for name in record.refused_fields:
         _REFUSED_FIELDS.labels(record.backend, name).inc()
     for loss in record.losses:
@@ -130,6 +152,23 @@ def _legacy_model(model: str) -> str:
     if len(_legacy_models) < _MAX_LEGACY_MODELS:
         _legacy_models.add(model)
     return model if model in _legacy_models else _OTHER_MODELS
+
+
+class BackendMetrics:
+    """The metrics of the health of backends."""
+
+    def set_circuit(self, backend: str, state: CircuitState) -> None:
+        """Set the state of a circuit."""
+        for name in CIRCUIT_STATES:
+            _CIRCUIT.labels(backend, name).set(name == state)
+
+    def set_up(self, backend: str, *, up: bool) -> None:
+        """Set whether the latest request reached the backend."""
+        _UP.labels(backend).set(up)
+
+    def count_retry(self, backend: str) -> None:
+        """Count a retry."""
+        _RETRIES.labels(backend).inc()
 
 
 def count_recording(outcome: str) -> None:

@@ -4,9 +4,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
-from adapters import Loss
+from adapters import DragomanError, Loss
 from adapters.ir.types import Usage
 from adapters.wire.error_body import Redact
+from gateway.errors import causes_of
 from gateway.observability.capture import Capture
 
 Outcome = Literal["ok", "error", "client_disconnected"]
@@ -31,10 +32,16 @@ class ExchangeRecord:
     outcome: Outcome = "ok"
     # Error code of the gateway or of the backend.
     error_code: str | None = None
+    # The message of the error, the parameter that it names, and its cause for operators.
+    error_message: str | None = None
+    error_parameter: str | None = None
+    error_cause: str | None = None
     # Seconds from the request.
     time_to_first_byte: float | None = None
     usage: Usage | None = None
     losses: list[Loss] = field(default_factory=list)
+    # The backends that could not be reached, before the one that the request was sent to.
+    failed_backends: list[str] = field(default_factory=list)
     # The fields that the backend refused in this exchange.
     refused_fields: list[str] = field(default_factory=list)
     request_id: str | None = None
@@ -43,10 +50,18 @@ class ExchangeRecord:
     # Redacts the backend's key.
     redact: Redact | None = None
 
-    def note_error(self, code: str | None) -> None:
+    def note_error(
+        self, code: str | None, message: str | None = None, parameter: str | None = None
+    ) -> None:
         """Note that the exchange failed."""
         self.outcome = "error"
-        self.error_code = code
+        self.error_code, self.error_message, self.error_parameter = code, message, parameter
+
+    def note_exception(self, error: DragomanError) -> None:
+        """Note that the exchange failed with an exception."""
+        self.note_error(error.code, error.message, error.path)
+        causes = [f"{type(cause).__name__}: {cause}" for cause in causes_of(error)[1:]]
+        self.error_cause = causes[0] if causes else None
 
     def elapsed(self) -> float:
         """Return the seconds since the request."""

@@ -75,6 +75,30 @@ class ErrorBody(ApiModel):
 
 
 class Health(ApiModel):
-    """The state of the service."""
+    """A process that is alive."""
 
-    status: Annotated[str, Meta(description="`ok` or `ready`.")]
+    status: Literal["ok"]
+
+
+class BackendState(ApiModel):
+    """The state of a backend, as its latest requests have shown it."""
+
+    name: str
+    state: Annotated[
+        Literal["unknown", "up", "down"],
+        Meta(description="Whether the latest request reached the backend."),
+    ]
+    circuit: Annotated[
+        Literal["closed", "open", "half_open"],
+        Meta(description="While it is open, no requests are sent to the backend."),
+    ]
+    error: Annotated[str | None, Meta(description="The latest failure, if `state` is `down`.")]
+    seconds_since_success: float | None
+
+
+class Readiness(ApiModel):
+    """Whether requests are accepted."""
+
+    status: Literal["ready", "not_ready"]
+    reasons: Annotated[list[str], Meta(description="Why requests are not accepted.")]
+    backends: list[BackendState]

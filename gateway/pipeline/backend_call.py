@@ -29,7 +29,7 @@ from gateway.backends.routing import Route
 from gateway.compaction.overflow import next_shortening, shorten_results
 from gateway.compaction.summary_request import PreparedRequest, prepare_request
 from gateway.context import AppContext
-from gateway.errors import BackendUnreachableError
+from gateway.errors import BackendUnavailableError, BackendUnreachableError
 from gateway.http.auth import Principal
 from gateway.http.headers import Headers, client_headers, numbered_request
 from gateway.http.monitor import ExchangeMonitor
@@ -115,12 +115,16 @@ async def call_backends(
         try:
             return await _call_backend(app, pending, prepared, route, monitor)
         except BackendUnreachableError as error:
-            LOG.warning(
+            # The opened circuit has been logged.
+            log = LOG.debug if isinstance(error, BackendUnavailableError) else LOG.warning
+            log(
                 "backend unreachable, trying the next one",
                 backend=route.backend.name,
                 model=pending.request.model,
                 error=error.message,
+                cause=str(error.__cause__ or ""),
             )
+            pending.sink.record.failed_backends.append(route.backend.name)
     return await _call_backend(app, pending, prepared, last, monitor)
 
 

@@ -122,7 +122,7 @@ async def _report_errors(sink: ReplySink, work: Coroutine[None, None, None]) -> 
 
 
 async def _send_error(sink: ReplySink, error: DragomanError) -> None:
-    sink.record.note_error(error.code)
+    sink.record.note_exception(error)
     if not sink.started:
         await sink.send_error(error)
 

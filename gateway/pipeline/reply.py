@@ -145,7 +145,7 @@ def fail_reply(exchange: Exchange, error: BaseException, sink: ReplySink) -> Rep
     if not isinstance(error, DragomanError):
         LOG.error("internal error", path=sink.record.path, exc_info=error)
         error = InternalError(None, "internal error; see the gateway's log")
-    sink.record.note_error(error.code)
+    sink.record.note_exception(error)
     return exchange.reply.fail(to_error(error), started=sink.started)
 
 
@@ -166,7 +166,7 @@ async def send_end(
     except DragomanError as error:
         LOG.warning("response not stored", error=error.message)
         end = reply.fail_to_store(end, to_error(error))
-        record.note_error(error.code)
+        record.note_exception(error)
     losses += end.losses
     if custom_inputs := reply.custom_inputs:
         losses += await check_inputs(custom_inputs)
@@ -176,7 +176,7 @@ async def send_end(
         _note_backend_error(exchange, end.error, record)
     for fault in reply.faults:
         log_fault(fault, record.path)
-        record.note_error(fault.code)
+        record.note_exception(fault)
     drain = drain and (end.error is None or end.error_origin == "backend")
     if end.streamed and (sink.started or sender.held):
         await sender.write(end.body, final=True)
@@ -196,8 +196,10 @@ def _note_backend_error(exchange: Exchange, error: Error, record: ExchangeRecord
     redact = exchange.backend.redact or str
     if exchange.status >= HTTPStatus.BAD_REQUEST:
         record.error_code = redact(error.code or error.type)
+        record.error_message, record.error_parameter = error.message, error.param
     elif exchange.reply.is_stream and record.outcome == "ok":
-        record.note_error(None if error.code is None else redact(error.code))
+        code = None if error.code is None else redact(error.code)
+        record.note_error(code, error.message, error.param)
 
 
 async def _drain(exchange: Exchange, sender: StreamSender | None) -> None:

@@ -30,8 +30,9 @@ from gateway.pytest_plugin.record_modes import (
 
 Table = Mapping[str, object]
 
-# Nothing is kept after the test, and the log is for people.
+# Nothing is kept after the test, the log is for people, and backends may fail on purpose.
 _DEFAULTS: Mapping[str, Table] = {
+    "circuit_breaker": {"failures": 0},
     "state": {"url": "memory:"},
     "logging": {"format": "text"},
 }

@@ -199,7 +199,7 @@ class Connection:
         """Send and record an error that belongs to no turn."""
         record = self._new_record()
         record.status = error.status
-        record.note_error(error.code)
+        record.note_exception(error)
         self._current.value.record_exchange(record)
         await send_event(self._send, write_error_event(error.status, to_error(error), stream_id))
 
@@ -220,7 +220,7 @@ async def handle_websocket(
         _check_origin(headers, app.config.server.cors_origins)
         principal = app.authenticator.authenticate(headers)
     except DragomanError as error:
-        record.note_error(error.code)
+        record.note_exception(error)
         await RejectionSink(headers, receive, send, record).send_error(error)
         app.record_exchange(record)
         return

@@ -140,7 +140,9 @@ def run_harness(
     environment: Mapping[str, str] | None = None,
     key: str = "sk-test",
 ) -> Generator[Harness]:
-    """Run a gateway with this configuration."""
+    """Run a gateway with this configuration, whose backends fail on purpose in many tests."""
+    if "circuit_breaker" not in config:
+        config += "\n[circuit_breaker]\nfailures = 0\n"
     with run_gateway(config, folder, environment) as gateway, sdk_client(gateway, key) as sdk:
         yield Harness(gateway, backend, sdk)
     assert_no_errors_logged(gateway)

@@ -15,6 +15,7 @@ from openai.types import Model as SdkModel
 
 from gateway.backends.client import BackendClient
 from gateway.backends.codex_models import ASSUMED_CONTEXT_WINDOW, INSTRUCTIONS, codex_model
+from gateway.backends.health import BackendHealth
 from gateway.backends.models import (
     CACHE_SECONDS,
     INCOMPLETE_CACHE_SECONDS,
@@ -27,7 +28,13 @@ from gateway.backends.models import (
 )
 from gateway.backends.routing import Router
 from gateway.config import backend_capabilities
-from gateway.config.schema import BackendConfig, DialectName, RetryConfig, TimeoutConfig
+from gateway.config.schema import (
+    BackendConfig,
+    CircuitBreakerConfig,
+    DialectName,
+    RetryConfig,
+    TimeoutConfig,
+)
 from gateway.errors import ModelNotFoundError
 
 # Fields that Codex 0.166 requires, and those that earlier versions require.
@@ -64,7 +71,7 @@ def backend_client(
         transport or httpx.AsyncBaseTransport(),
         capabilities=backend_capabilities(config),
         timeouts=TimeoutConfig(),
-        retries=retries,
+        health=BackendHealth(config.name, CircuitBreakerConfig(), retries),
         key=key,
     )
 

@@ -40,6 +40,7 @@ OTHER_DEFAULTS = {
     "access.keys.replies": "`[replies]`",
     "backends.timeouts": "`[timeouts]`",
     "backends.retries": "`[retries]`",
+    "backends.circuit_breaker": "`[circuit_breaker]`",
     "backends.tls": "`{}`",
     "server.tls": "`{}`",
 }

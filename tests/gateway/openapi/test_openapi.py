@@ -85,8 +85,9 @@ def _operations() -> list[Any]:
 
 def test_every_error_has_the_same_body() -> None:
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
-    # Dialects without a description have errors of any form.
-    for operation in (one for one in _operations() if one["tags"] != ["Other dialects"]):
+    # Dialects without a description have errors of any form, and `/ready` lists its reasons.
+    described = [one for one in _operations() if one["tags"] != ["Other dialects"]]
+    for operation in (one for one in described if one["operationId"] != "getReadiness"):
         errors = [one for status, one in operation["responses"].items() if status != "200"]
         assert all(error["content"] == content for error in errors)
 

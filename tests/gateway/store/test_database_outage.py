@@ -128,6 +128,17 @@ def test_chat_stream_fails_if_its_reasoning_cannot_be_saved(node: Node) -> None:
     wait_until(lambda: logged in node.gateway.log)
 
 
+def test_node_is_not_ready_without_its_database(node: Node) -> None:
+    assert raw_http.send(node.gateway, "GET", "/ready").status == 200
+    with unavailable(node.database):
+        response = raw_http.send(node.gateway, "GET", "/ready")
+        assert (response.status, response.json()["status"]) == (503, "not_ready")
+        assert response.json()["reasons"] == ["the database is unavailable"]
+        assert raw_http.send(node.gateway, "HEAD", "/ready").status == 503
+        assert raw_http.send(node.gateway, "GET", "/health").status == 200
+    assert raw_http.send(node.gateway, "GET", "/ready").status == 200
+
+
 def test_background_job_waits_for_the_database(node: Node) -> None:
     name, _, gate = node.start()
     with node.follow(name) as streamed:
