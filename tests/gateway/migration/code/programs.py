@@ -41,6 +41,8 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
     environment: dict[str, str] = {}
     # Code that the rewritten program must not have, because a reader would not accept it.
     avoid: tuple[str, ...] = ()
+    # Whether the program can handle all calls of a reply in a loop, so that they are made at once.
+    loops: bool = False
 
     @property
     def watched(self) -> Sequence[str]:
@@ -64,6 +66,8 @@ class NotYet(Struct, frozen=True, forbid_unknown_fields=True):
 
     chat: frozenset[str]
     responses: frozenset[str]
+    # Programs with `loops` that request one call at a time.
+    loops: frozenset[str]
 
 
 PROGRAMS = msgspec.toml.decode((FOLDER / "expectations.toml").read_bytes(), type=dict[str, Program])

@@ -68,6 +68,7 @@ def test_every_program_has_expectations() -> None:
     assert sources("legacy") == sorted(PROGRAMS)
     assert sources("person") == sorted(DECISIONS)
     assert NOT_YET.chat | NOT_YET.responses <= {*PROGRAMS, *DECISIONS, *sources("unrelated")}
+    assert {name for name in NOT_YET.loops if PROGRAMS[name].loops} == NOT_YET.loops
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -107,6 +108,20 @@ def _check_texts(
         if file.endswith(".ipynb"):
             check_notebook(original[file], text)
         assert [code for code in PROGRAMS[name].avoid if code in text] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [_case(name, "loops") for name, one in PROGRAMS.items() if one.loops]
+)
+def test_all_calls_of_a_reply_are_handled(
+    name: str, kind: str, lab: Laboratory, tmp_path: Path
+) -> None:
+    del kind
+    folder = tmp_path / "program"
+    copy_program("legacy", name, folder)
+    assert migrate(folder, "chat").exit_code == 0
+    after = lab.after(name, folder, "chat")
+    assert any(len(exchange.answer.calls) > 1 for exchange in after.run.exchanges)
 
 
 def _check_wire(before: Outputs, after: Outputs) -> None:
