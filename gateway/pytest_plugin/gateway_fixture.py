@@ -26,7 +26,9 @@ from gateway.pytest_plugin.record_modes import (
     prepare_recordings,
     record_mode,
     recordings_folder,
+    remove_unanswered,
 )
+from gateway.recording.format import find_recordings
 
 Table = Mapping[str, object]
 
@@ -86,6 +88,8 @@ class GatewayRunner:
             if recorded and mode != "new_episodes":
                 yield stack.enter_context(self._replay(recordings))
                 return
+            # When the gateway has ended.
+            stack.callback(remove_unanswered, recordings, {*find_recordings(recordings)})
             # A backend without a key of its own gets that of the client.
             key = os.environ.get("OPENAI_API_KEY", _API_KEY)
             recording = stack.enter_context(self._serve(_recording(config, recordings)))

@@ -3,12 +3,13 @@
 import os
 import re
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal, cast
 
 import pytest
 
-from gateway.recording.format import find_recordings
+from gateway.recording.format import find_recordings, read_recording
 
 # The words of vcrpy.
 RecordMode = Literal["none", "once", "new_episodes", "all"]
@@ -39,6 +40,17 @@ def recordings_folder(item: pytest.Item) -> Path | None:
     name = _UNSAFE.sub("-", item.name).strip("-.")
     folder = marker.args[0] if marker.args else f"{_DEFAULT_FOLDER}/{item.path.stem}/{name}"
     return item.path.parent / str(folder)
+
+
+def remove_unanswered(folder: Path, kept: Collection[Path]) -> None:
+    """Delete the recordings without any reply, unless they are to be kept.
+
+    A test whose backend cannot be reached could otherwise not be recorded later.
+    """
+    for path in [one for one in find_recordings(folder) if one not in kept]:
+        calls = read_recording(path).exchange.calls
+        if all(call.status is None for call in calls):
+            shutil.rmtree(path)
 
 
 def prepare_recordings(mode: RecordMode, folder: Path) -> bool:

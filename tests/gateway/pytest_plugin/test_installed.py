@@ -11,6 +11,7 @@ from gateway.pytest_plugin.backend import Backend, run_backend
 from gateway.pytest_plugin.case_options import CaseOptions
 from gateway.pytest_plugin.cases import ErrorCase, ReplyCase, RequestCase, StreamCase
 from gateway.pytest_plugin.delivery import Delivery
+from tests.gateway.addresses import refusing_address
 from tests.gateway.gateway_process import ROOT
 from tests.gateway.pytest_plugin.installed import Project
 
@@ -264,6 +265,9 @@ def test_recordings_replace_the_backend(recorded: tuple[Project, Backend]) -> No
     assert in_ci.returncode == 1
     assert "make them with --dragoman-record once where the variable CI is not" in in_ci.stdout
     assert backend.requests == []
+    with refusing_address() as unreachable:
+        failed = project.run("--dragoman-record", "once", BACKEND=f"{unreachable}/v1")
+    assert "cannot connect to the backend" in failed.stdout
     backend.reply("Hello")
     key = "sk-proj-0123456789abcdefghij"
     once = ("--dragoman-record", "once")
