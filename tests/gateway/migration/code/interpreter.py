@@ -5,11 +5,13 @@ argument is a folder for the import path. Functions of the program whose calls a
 written to `calls.jsonl` in the order of their calls.
 """
 
+import functools
 import inspect
 import json
 import os
 import runpy
 import signal
+import ssl
 import sys
 import threading
 import traceback
@@ -24,6 +26,10 @@ else:
     # Its import takes longer than most programs, also that of the parts that it imports late.
     import openai
 
+    # Each client loads the certificates, which takes longer than the rest of most programs.
+    ssl.create_default_context = functools.cache(  # type: ignore[assignment]  # has the same use
+        ssl.create_default_context
+    )
     _client = openai.OpenAI(api_key="none")
     _resources = _client.chat.completions, _client.responses
 
