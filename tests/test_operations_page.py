@@ -62,6 +62,15 @@ def test_files_in_the_page_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyP
         load_config(file)
 
 
+def test_files_for_deployments_are_listed() -> None:
+    named = {name for row in rows("| file |") for name in re.findall(r"[\w./-]+", row[0])}
+    assert all((ROOT / name).exists() for name in named)
+    files = (path for path in (ROOT / "deploy").rglob("*") if path.is_file())
+    for path in files:
+        name = path.relative_to(ROOT)
+        assert {str(name), f"{name.parent}/"} & named, name
+
+
 def test_reloaded_tables_are_listed() -> None:
     [(reloaded, restart)] = rows("| applied by")
     tables = {field.name for field in fields(Config)}

@@ -31,7 +31,13 @@ from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.judges.reading import object_in, read_object
 from tests.losses_page import PAGE, ROOT, page
 
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/operations.md")
+DOCUMENTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/architecture.md",
+    "docs/operations.md",
+    "docs/releasing.md",
+)
 TEXT = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 # The address in the examples.
