@@ -139,7 +139,7 @@ def code_command(**given: object) -> None:
         with _progress(len(paths)) as advance:
             results = migrate_files(paths, advance, options.to, options.rules)
         files = [_selected(result, options.rules) for result in results.files]
-        files = [file for file in files if file.findings]
+        files = [file for file in files if file.findings or file.is_changed]
         # A program without a rewritten source has nothing to compare.
         if verification is not None and any(file.is_changed for file in files):
             verify_changes(files, verification)

@@ -52,8 +52,9 @@ The current SDK joins its base URL and paths as text, so the URL needs its final
     openai.error.APIError               ->    openai.InternalServerError
     error.http_status                   ->    getattr(error, "status_code", None)
 
-Each error becomes the one that is raised for the same status. Today's `openai.APIError` is the base
-of all errors with a status, so it would catch more.""",
+Each error becomes the one that is raised for the same status. The current `openai.APIError` is the
+base of all errors with a status, so it would catch more. The current SDK repeats failed requests,
+which version 0.28 did not; `openai.max_retries = 0` leaves that to a program with handlers.""",
     ),
     "openai-reply": Rule(
         "sdk",
@@ -98,6 +99,15 @@ The values have the same meaning.""",
 The reply has at most one call, because `parallel_tool_calls` is false. A variable keeps the whole
 tool call, as the result needs its id. A person must decide if a call is used in a way that cannot
 be followed, for example if it is stored in an object.""",
+    ),
+    "legacy-type": Rule(
+        "functions",
+        "The program imports a type of the SDK for legacy functions.",
+        """\
+    FunctionCall                          ->    ChatCompletionMessageFunctionToolCall
+    ChatCompletionFunctionMessageParam    ->    ChatCompletionToolMessageParam
+
+The types are those of the values that the rewritten program has.""",
     ),
     "finish-reason": Rule(
         "functions",

@@ -28,7 +28,7 @@ class Context:
         self.request_dicts = RequestDicts(program, self.references, self.values)
         self.report = Report(program)
         self.loops = Loops()
-        self.streams = Streams()
+        self.streams = Streams(program, self.values, self.uses, target, self.report)
 
     def is_dict(self, value: Value, node: cst.CSTNode) -> bool:
         """Whether the fields of an expression are items in the rewritten program."""

@@ -1,5 +1,7 @@
 """Changes to syntax trees, which are collected first and applied together."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 
@@ -15,6 +17,9 @@ Group = Callable[[Sequence[Statement]], Sequence[Statement]]
 CodeT = TypeVar("CodeT")
 
 COMMENT = "# dragoman: "
+
+# The quotes of a short string without a prefix, where it can only be one.
+_LITERAL = re.compile(r"""(?:[(\[{,=:]|return) ?(['"])(?!\1)""")
 
 
 class Change(Struct, frozen=True):
@@ -107,11 +112,26 @@ class Edits:
             comments[:] = [reason for reason in comments if COMMENT + reason not in written]
         applier = _Applier(self)
         body = [_as_statement(one.visit(applier)) if one in changed else one for one in module.body]
+        body = self._in_style(module, body, changed)
         updated = self.block(module, module.with_changes(body=body))
         for edit in self._edits.get(module, ()):
             updated = edit(updated)
         assert isinstance(updated, cst.Module)  # noqa: S101 - edits do not change the type
         return updated.code
+
+    def _in_style(
+        self, module: cst.Module, body: Sequence[Statement], changed: set[cst.CSTNode]
+    ) -> list[Statement]:
+        """Return statements whose new strings have the quotes that the module has."""
+        styles = Counter(_LITERAL.findall(module.code))
+        if styles['"'] >= styles["'"]:
+            return list(body)
+        return [
+            _as_statement(one.visit(_SingleQuotes(_printer.code_for_node(original))))
+            if original in changed
+            else one
+            for original, one in zip(module.body, body, strict=True)
+        ]
 
     def visited(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return a node with its edits, and with those inside it."""
@@ -228,6 +248,23 @@ def _with_other_quotes(original: cst.FormattedString, changed: cst.FormattedStri
 def _as_part(node: object) -> cst.BaseFormattedStringContent:
     assert isinstance(node, cst.BaseFormattedStringContent)  # noqa: S101 - a part stays one
     return node
+
+
+class _SingleQuotes(cst.CSTTransformer):
+    """Writes strings that the original does not have with single quotes."""
+
+    def __init__(self, original: str) -> None:
+        super().__init__()
+        self._original = original
+
+    def leave_SimpleString(  # noqa: N802 - a name of libcst
+        self, original_node: cst.SimpleString, updated_node: cst.SimpleString
+    ) -> cst.BaseExpression:
+        del original_node
+        value = updated_node.value
+        if updated_node.quote != '"' or "'" in value or value in self._original:
+            return updated_node
+        return updated_node.with_changes(value=value.replace('"', "'"))
 
 
 class _Quotes(cst.CSTTransformer):

@@ -62,8 +62,15 @@ class HistoryMigration:
     def _messages(self) -> Iterator[cst.Dict | cst.Call]:
         yield from self._program.of_type(cst.Dict)
         for call in self._program.of_type(cst.Call):
-            if syntax.code(call.func) == "dict":
+            if syntax.code(call.func) == "dict" or self._is_typed(call):
                 yield call
+
+    def _is_typed(self, call: cst.Call) -> bool:
+        """Whether a call makes a message with a type of the SDK, which is a dictionary."""
+        if not isinstance(call.func, cst.Name):
+            return False
+        _, name = self._context.references.imported_name(call.func)
+        return (name or "").startswith("ChatCompletion") and (name or "").endswith("MessageParam")
 
     def _is_message(self, entries: Entries) -> bool:
         """Whether a message whose role is no literal has a call."""
@@ -162,6 +169,8 @@ class HistoryMigration:
         kept = self._context.values.of(value)
         if kept is not None and kept.kind == CALL:
             return _Call(self._context, value, kept, None)
+        if self._context.streams.is_accumulator(value):
+            return _Call(self._context, value, None, lambda: cst.SimpleString('""'))
         call_id = self._ids.find(node, ASSISTANT)
         if call_id is None and isinstance(value, cst.Dict) and self._is_literal(value):
             self._literals += 1

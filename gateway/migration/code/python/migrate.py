@@ -1,11 +1,13 @@
 """The migration of the Python sources of a program."""
 
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import libcst as cst
 
 from gateway.migration.code.findings import SourceResult
+from gateway.migration.code.python.annotations import TypeMigration
 from gateway.migration.code.python.call_ids import CallIds
 from gateway.migration.code.python.context import Context
 from gateway.migration.code.python.history import HistoryMigration
@@ -17,6 +19,12 @@ from gateway.migration.code.python.sdk_client import OldClientMigration
 from gateway.migration.code.python.sdk_replies import OldReplyMigration
 from gateway.migration.code.python.target import TARGETS
 from gateway.migration.code.rules import RULES
+
+# What a program that uses the API has; other libraries also have functions and roles.
+_EVIDENCE = re.compile(
+    r"\b(?:openai|litellm|langchain|llama_index)|chat/completions|chat\.completions|ChatCompletion"
+    r"|finish_reason|\bchoices\b|(?:message|msg|delta|reply|choice)\w*(?:\.|\[[\"'])function_call"
+)
 
 
 def migrate_python(code: str, to: str = "chat") -> SourceResult:
@@ -33,12 +41,16 @@ def migrate_modules(
     Rules that depend on each other are applied in all modules or in none, because a program that
     sends tools and returns the results of functions does not work.
     """
+    if not any(_EVIDENCE.search(module.code) for module in modules.values()):
+        return {path: SourceResult((), module.code) for path, module in modules.items()}
     program = Program(modules)
     context = Context(program, TARGETS[to])
     OldClientMigration(context).migrate()
     OldReplyMigration(context).migrate()
+    TypeMigration(context).migrate()
     ReplyMigration(context).migrate()
     HistoryMigration(context, CallIds(context)).migrate()
+    context.streams.migrate()
     RequestMigration(context).migrate()
     return _results(context.report, program, rules)
 

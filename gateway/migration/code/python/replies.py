@@ -66,6 +66,9 @@ class ReplyMigration:
         if isinstance(parent, cst.AssignTarget | cst.Del):
             if self._is_harmless_change(node, parent):
                 return
+            if isinstance(parent, cst.Del) and isinstance(node, cst.Subscript):
+                self._rewrite(node, lambda read: syntax.with_key(read, "tool_calls"))
+                return
             self._report.leave(node, READ, _MESSAGE, _ASSIGNED)
             return
         loop_variable = self._context.loops.variable(node)
@@ -135,11 +138,14 @@ class ReplyMigration:
 
     def _any_call(self, node: cst.BaseExpression) -> Convert:
         """Return a conversion to the call or None, in parentheses only where they are needed."""
-        parent = self._program.parent(node)
-        is_alone = isinstance(parent, cst.Assign | cst.AnnAssign | cst.Arg | cst.Return)
-        if not is_alone:
+        if not self._is_alone(node):
             return self._target.any_call
         return lambda read: syntax.bare(self._target.any_call(read))
+
+    def _is_alone(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression needs no parentheses."""
+        parent = self._program.parent(node)
+        return isinstance(parent, cst.Assign | cst.AnnAssign | cst.Arg | cst.Return)
 
     def _function(self, node: cst.BaseExpression, value: Value, convert: Convert) -> Convert:
         """Return a conversion to the function in a call."""
@@ -166,9 +172,10 @@ class ReplyMigration:
                 return expression("{call} or {default}", call=call, default=default)
             found = self._target.has_calls(_without_default(read))
             first = self.function_of(node, self._target.first_call(read), value)
-            return expression(
+            function = expression(
                 "({first} if {found} else {default})", first=first, found=found, default=default
             )
+            return syntax.bare(function) if self._is_alone(node) else function
 
         return convert
 
@@ -182,7 +189,8 @@ class ReplyMigration:
             edit = self._with_function(node, value)
         elif use == "other" and not self._is_type(node):
             edit = self._with_function(node, value)
-            if not self._context.uses.is_guarded(node, node):
+            is_object = isinstance(self._program.parent(node), cst.Attribute | cst.Subscript)
+            if not is_object and not self._context.uses.is_guarded(node, node):
                 edit = self._with_function_or_none(node, value)
         else:
             return
@@ -202,7 +210,8 @@ class ReplyMigration:
         def edit(call: cst.CSTNode) -> cst.CSTNode:
             one = as_expression(call)
             function = self.function_of(node, one, value)
-            return expression("({function} if {call} else None)", function=function, call=one)
+            found = expression("({function} if {call} else None)", function=function, call=one)
+            return syntax.bare(found) if self._is_alone(node) else found
 
         return edit
 

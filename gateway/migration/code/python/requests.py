@@ -105,7 +105,11 @@ class RequestMigration:
 
     def _choice(self, entry: Entry, *, is_optional: bool) -> list[Entry]:
         if not is_optional:
-            return [entry.renamed("tool_choice").with_value(self.choice_of(entry.value))]
+            return [
+                entry.renamed("tool_choice").with_value(
+                    syntax.bare_test(self.choice_of(entry.value))
+                )
+            ]
         test, value = _condition(entry.value)
         template = '{"tool_choice": {choice}} if {test} else {}'
         return [entry.starred(expression(template, choice=self.choice_of(value), test=test))]
@@ -151,7 +155,7 @@ class RequestMigration:
             [one] = changed.targets
             return changed.with_changes(
                 targets=[one.with_changes(target=syntax.with_key(one.target, new_name))],
-                value=convert(changed.value),
+                value=syntax.bare_test(convert(changed.value)),
             )
 
         self._report.rewrite(assign, rule, message, edit)

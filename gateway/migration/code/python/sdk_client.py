@@ -104,6 +104,41 @@ class OldClientMigration:
             self._migrate_fields(request)
         for handler in self._program.of_type(cst.ExceptHandler):
             self._migrate_handler(handler)
+        if self._handles_errors:
+            self._disable_retries()
+
+    @property
+    def _handles_errors(self) -> bool:
+        """Whether the program handles errors of the former SDK, which never retried."""
+        handlers = self._program.of_type(cst.ExceptHandler)
+        return any(one.type is not None and self._is_old_error(one.type) for one in handlers)
+
+    def _disable_retries(self) -> None:
+        """Leave retries to the program."""
+        for statement in self._program.of_type(cst.Import):
+            for alias in statement.names:
+                name = alias.evaluated_alias or alias.evaluated_name
+                is_sdk = alias.evaluated_name == "openai"
+                if is_sdk and isinstance(self._program.scope(statement), cst.Module):
+                    line = self._program.statement(statement)
+                    last = self._last_import(line)
+                    self._report.edits(CONFIG).insert_after(last, f"{name}.max_retries = 0\n")
+                    return
+
+    def _last_import(self, line: cst.CSTNode) -> cst.CSTNode:
+        """Return the last of the imports that follow an import without other statements."""
+        found = line
+        is_after = False
+        for statement in self._program.module(line).body:
+            is_after = is_after or statement is line
+            if not is_after:
+                continue
+            match statement:
+                case cst.SimpleStatementLine(body=[cst.Import() | cst.ImportFrom()]):
+                    found = statement
+                case _:
+                    break
+        return found
 
     def _is_sdk(self, node: cst.CSTNode) -> bool:
         """Whether an expression is the module of the SDK."""
@@ -178,6 +213,7 @@ class OldClientMigration:
             return f"openai.AsyncAzureOpenAI({', '.join(fields)})"
         names = {"api_key": "api_key", "api_base": "base_url", "organization": "organization"}
         fields = [f"{new}=openai.{new}" for old, new in names.items() if old in configured]
+        fields += ["max_retries=0"] if self._handles_errors else []
         return f"openai.AsyncOpenAI({', '.join(fields)})"
 
     def _configured(self) -> Iterator[str]:

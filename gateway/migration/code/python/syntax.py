@@ -212,3 +212,8 @@ def pattern_string(node: cst.CSTNode) -> str | None:
 def bare(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return an expression without its outer parentheses."""
     return node.with_changes(lpar=node.lpar[1:], rpar=node.rpar[:-1]) if node.lpar else node
+
+
+def bare_test(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return a conditional expression without its parentheses, and others as they are."""
+    return bare(node) if isinstance(node, cst.IfExp) else node

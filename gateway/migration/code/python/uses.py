@@ -157,6 +157,10 @@ class Uses:
 
     # Guards
 
+    def requires(self, test: cst.BaseExpression, read: cst.BaseExpression) -> bool:
+        """Whether a condition is true only if the call that is read is there."""
+        return self._requires(test, self._meaning(read))
+
     def is_guarded(self, node: cst.CSTNode, tested: cst.BaseExpression) -> bool:
         """Whether a node is only reached if a call, read from a message or kept, is there."""
         wanted = self._meaning(tested)

@@ -98,12 +98,35 @@ class Values:
         self._known: dict[cst.CSTNode, Value | None] = {}
         # Functions that send a request with all keyword arguments that they receive.
         self.forwarders: dict[cst.FunctionDef, Value] = {}
+        # Dictionaries that accumulate the name and the arguments of a streamed call.
+        self.accumulators = set(self._find_accumulators())
         # What is known of a request comes first: an expression can also be recognized by the names
         # in it, which tell less.
         for uses_names in (False, True):
             self._uses_names = uses_names
             self._find_all()
         self._is_stable = True
+
+    def _find_accumulators(self) -> Iterator[cst.Dict]:
+        program = self._program
+        targets: list[cst.BaseExpression] = [one.target for one in program.of_type(cst.AugAssign)]
+        targets += [one.target for one in program.of_type(cst.AssignTarget)]
+        added = {
+            syntax.code(target.value)
+            for target in targets
+            if isinstance(target, cst.Subscript) and syntax.key(target) == "arguments"
+        }
+        for assign in program.of_type(cst.Assign):
+            name = syntax.code(assign.targets[0].target)
+            if not isinstance(assign.value, cst.Dict):
+                continue
+            names = {key for key, _ in syntax.dict_items(assign.value)}
+            if name in added and names == {"name", "arguments"}:
+                yield assign.value
+            call = syntax.dict_value(assign.value, FIELD)
+            is_added = any(one.startswith(name) and FIELD in one for one in added)
+            if is_added and "role" in names and isinstance(call, cst.Dict):
+                yield call
 
     def _find_all(self) -> None:
         self._is_changed = True
@@ -304,6 +327,10 @@ class Values:
         return value or self.of(default)
 
     def _infer_dict(self, node: cst.Dict) -> Value | None:
+        if node in self.accumulators and not isinstance(
+            self._program.parent(node), cst.DictElement
+        ):
+            return Value(CALL, is_dict=True)
         values = [
             (name, _as_function(self.of(element.value)))
             for name, element in syntax.dict_items(node)
@@ -423,6 +450,7 @@ class Values:
     def _infer_conversion(self, node: cst.Call, name: str) -> Value | None:
         owner = self.of(node.func.value) if isinstance(node.func, cst.Attribute) else None
         if owner is not None and name in _DUMPS:
+            owner = _as_function(owner) or owner
             return Value(owner.kind, is_dict=True, is_delta=owner.is_delta)
         if owner is not None and name in ("parse", "copy", "model_copy", "result"):
             return owner
