@@ -5,7 +5,7 @@ import pytest
 from gateway.migration.code.python.migrate import migrate_python
 
 CREATE = "client.chat.completions.create(messages=m, tools=TOOLS, parallel_tool_calls=False)\n"
-NESTED = """{"type": "function", "function": {'name': 'f'}}"""
+NESTED = """{"type": "function", "function": {"name": "f"}}"""
 FIRST = "message.tool_calls[0] if message.tool_calls else None"
 
 # Legacy code, and the code that replaces it; None if a person must decide.
@@ -15,7 +15,7 @@ REWRITTEN: dict[str, tuple[str, str | None]] = {
         CREATE.replace("TOOLS", '[{"type": "function", "function": function} for function in F]'),
     ),
     "a list of functions": (
-        "client.chat.completions.create(messages=m, functions=[F, {'name': 'f'}])\n",
+        'client.chat.completions.create(messages=m, functions=[F, {"name": "f"}])\n',
         CREATE.replace("TOOLS", '[{"type": "function", "function": F}, ' + NESTED + "]"),
     ),
     "a condition": (
