@@ -28,7 +28,7 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _LINES_SUFFIXES: Final = frozenset((".jsonl", ".ndjson"))
 _READ_BYTES: Final = 256 * 1024
-_ZSTD_READ_BYTES: Final = 2 * 1024
+_ZSTD_READ_BYTES: Final = 512
 # A batch has many records, so that passing it to another process costs little.
 _BATCH_BYTES: Final = 512 * 1024
 _WHITESPACE: Final = b" \t\r\n"
@@ -182,12 +182,17 @@ def _zstd_chunks(source: BinaryIO) -> Iterator[bytes]:
             size += len(parts[-1])
             data = frame.unused_data
         if size >= _READ_BYTES:
-            yield b"".join(parts)
+            yield from _slices(b"".join(parts))
             parts, size = [], 0
     if not frame.eof:
         raise EOFError("the file ended before the end of its last frame")
     if size:
         yield b"".join(parts)
+
+
+def _slices(data: bytes) -> Iterator[bytes]:
+    """Yield data in pieces; repeated text is compressed so well that there may be much of it."""
+    return (data[at : at + _READ_BYTES] for at in range(0, len(data), _READ_BYTES))
 
 
 class _Rest:

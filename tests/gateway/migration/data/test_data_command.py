@@ -127,18 +127,26 @@ def test_failed_conversion_leaves_the_output(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"in.json", "in.jsonl", "out.json"}
 
 
-def test_same_output_for_any_number_of_processes(folder: Path) -> None:
-    (folder / "in.jsonl").write_bytes(LINE * 9000)
-    converted = "9000 records converted, 0 failed"
+def test_any_number_of_processes_gives_the_same_files(folder: Path) -> None:
+    lines = [LINE] * 9000
+    broken = [0, 1, 1700, 1701, 8999]
+    for number in broken:
+        lines[number] = BROKEN
+    (folder / "in.jsonl").write_bytes(b"".join(lines))
     for jobs in (1, 2):
-        exit_code, printed = migrate(folder, f"--to chat --output {folder}/{jobs} --jobs {jobs}")
-        assert (exit_code, printed) == (0, [converted, ADAPTED.format(" x9000")])
+        options = f"--to chat --output {folder}/{jobs} --failures {folder}/failed-{jobs}"
+        exit_code, printed = migrate(folder, f"{options} --jobs {jobs}")
+        totals = ["8995 records converted, 5 failed", ADAPTED.format(" x8995")]
+        assert (exit_code, printed) == (3, totals)
     assert (folder / "1").read_bytes() == (folder / "2").read_bytes()
+    assert (folder / "failed-1").read_bytes() == (folder / "failed-2").read_bytes()
+    failures = [json.loads(line) for line in (folder / "failed-1").read_text().splitlines()]
+    assert [one["line"] for one in failures] == [number + 1 for number in broken]
 
 
 def start(folder: Path, options: str) -> subprocess.Popen[str]:
     """Start a long conversion, and return when it has converted some records."""
-    (folder / "in.jsonl").write_bytes(BROKEN + LINE * 100_000)
+    (folder / "in.jsonl").write_bytes(BROKEN + LINE * 30_000)
     command = [sys.executable, "-m", "gateway", "migrate", "data", str(folder / "in.jsonl")]
     options = f"--to chat --output {folder}/out.jsonl --losses {folder}/losses {options}"
     process = subprocess.Popen(  # noqa: S603 - our own command
@@ -163,8 +171,10 @@ def children(process: int) -> list[int]:
 
 
 @on_linux
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("number", "jobs"),
+    [(signal.SIGTERM, 1), (signal.SIGINT, 2), (signal.SIGKILL, 1), (signal.SIGKILL, 2)],
+)
 def test_stopped_conversion_leaves_nothing(number: signal.Signals, jobs: int, folder: Path) -> None:
     with start(folder, f"--jobs {jobs}") as process:
         processes = children(process.pid)
@@ -214,24 +224,26 @@ def test_backup_of_a_compressed_file_is_its_copy(folder: Path) -> None:
     assert (folder / "old.gz").read_bytes() == before
 
 
-# The peak memory of a process that runs the command with the arguments of the script.
+# The peak memory of a process that runs the command with the arguments of the script. That of
+# `getrusage` includes the process that started it, so it is only used for its own processes.
 PEAK = """
-import resource, sys
+import re, resource, sys
+from pathlib import Path
 from gateway.cli.commands import main
 try:
     main(sys.argv[1:])
 finally:
-    used = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    print(max(resource.getrusage(one).ru_maxrss for one in used))
+    own = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+    print(max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
 """
 FORMS = {
-    "lines": (b"", b"\n", b"\n", "in.jsonl"),
     "array": (b"[", b",", b"]", "in.json"),
     "zstd": (b"", b"\n", b"\n", "in.jsonl.zst"),
 }
 
 
-@pytest.mark.parametrize(("form", "jobs"), [("lines", 2), ("array", 1), ("zstd", 1)])
+@on_linux
+@pytest.mark.parametrize(("form", "jobs"), [("array", 1), ("zstd", 2)])
 def test_memory_does_not_grow_with_the_file(form: str, jobs: int, folder: Path) -> None:
     """The peak memory is nearly the same for four times the records."""
     before, between, after, name = FORMS[form]
@@ -245,4 +257,4 @@ def test_memory_does_not_grow_with_the_file(form: str, jobs: int, folder: Path) 
         command = [sys.executable, "-c", PEAK, "migrate", "data", str(folder / name), *options]
         ran = subprocess.run(command, capture_output=True, check=True, text=True)  # noqa: S603 - our own command
         peaks.append(int(ran.stdout))
-    assert peaks[1] < peaks[0] * 1.2
+    assert peaks[1] < peaks[0] * 1.2, peaks
