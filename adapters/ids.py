@@ -15,6 +15,7 @@ from itertools import count
 _TOKEN_BYTES = 16
 _MAX_CALL_ID_LENGTH = 64
 _MISTRAL_ID_LENGTH = 9
+_MIN_NEW_ID_LENGTH = 9
 _ALPHANUMERIC = string.ascii_letters + string.digits
 
 
@@ -52,6 +53,16 @@ def short_call_id(call_id: str) -> str:
     Truncated ids could collide (https://github.com/decolua/9router/issues/393).
     """
     return call_id if len(call_id) <= _MAX_CALL_ID_LENGTH else "call_" + stable_hash(call_id)
+
+
+def numbered_call_id(call_id: str, number: int) -> str:
+    """Return an id for a call whose own id is in use, with a number or as a hash.
+
+    Some servers reject short ids (https://github.com/farion1231/cc-switch/issues/7156).
+    """
+    numbered = f"{call_id}_{number}"
+    is_short = len(numbered) < _MIN_NEW_ID_LENGTH
+    return "call_" + stable_hash(numbered) if is_short else short_call_id(numbered)
 
 
 def mistral_call_id(call_id: str) -> str:

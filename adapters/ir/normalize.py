@@ -6,6 +6,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from adapters.ids import numbered_call_id
 from adapters.ir.types import (
     Choice,
     Finish,
@@ -145,7 +146,7 @@ class UniqueCallIds:
         unique, number = call_id, 1
         while unique in self._used:
             number += 1
-            unique = f"{call_id}_{number}"
+            unique = numbered_call_id(call_id, number)
         if unique != call_id:
             self.losses.changed(path or f"call {name} ({unique})", REPEATED_CALL_ID_REASON)
         self._used.add(unique)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from adapters.capabilities import Capabilities
 from adapters.dialect import Dialect
+from adapters.ids import numbered_call_id
 from adapters.ir.normalize import (
     EMPTY_ARGUMENTS,
     EMPTY_ARGUMENTS_REASON,
@@ -399,7 +400,8 @@ class _Pairing:
             self._report_id(path, f"the call id {history_id} is not unique; replaced")
         while call_id in self._used:
             self._repeats[history_id] += 1
-            call_id = self._call_ids.valid(f"{history_id}_{self._repeats[history_id] + 1}")
+            number = self._repeats[history_id] + 1
+            call_id = self._call_ids.valid(numbered_call_id(history_id, number))
         return call_id
 
     def _report_id(self, path: str, reason: str) -> None:

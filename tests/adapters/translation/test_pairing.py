@@ -168,6 +168,8 @@ def test_repeated_ids_are_made_unique_with_their_outputs() -> None:
     first, second = (item.call_id for item in request.items if isinstance(item, ToolCall))
     outputs = {item.call_id: item.output for item in request.items if isinstance(item, ToolOutput)}
     assert first == "a" != second
+    # Some servers reject short ids.
+    assert len(second) >= 9
     assert outputs == {"a": "first", second: "second"}
     assert [loss.action for loss in losses] == ["changed"]
 
