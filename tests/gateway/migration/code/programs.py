@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tokenize
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -198,9 +199,15 @@ def entry(folder: Path) -> Path:
 
 
 def texts(folder: Path) -> dict[str, str]:
-    """Return the text of each source of a program."""
+    """Return the text of each source of a program, with the ends of its lines."""
     files = sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".ipynb"))
-    return {str(path.relative_to(folder)): path.read_text() for path in files}
+    return {str(path.relative_to(folder)): _text(path) for path in files}
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        encoding, _ = tokenize.detect_encoding(file.readline)
+    return path.read_bytes().decode(encoding)
 
 
 class Migration(Struct, frozen=True):

@@ -33,6 +33,9 @@ def check_source(before: str, after: str, target: str) -> None:
     """Check a rewritten source against the original."""
     if before == after:
         return
+    assert after.count("\r\n") in (0, after.count("\n")), "lines end in two ways"
+    assert ("\r\n" in after) == ("\r\n" in before), "lines end in another way"
+    before, after = before.replace("\r\n", "\n"), after.replace("\r\n", "\n")
     tree = ast.parse(after)
     assert _comments(after) == _comments(before), "comments were changed"
     spaces = [*_trailing_spaces(after)]
