@@ -8,7 +8,11 @@ from msgspec import Raw, Struct
 from adapters.chat.wire import FAMILY, Wire
 from adapters.dialect import ReplyContext
 from adapters.ir import types as ir
-from adapters.ir.normalize import FILE_ID_BESIDE_URL_REASON, REFUSAL_AS_TEXT_REASON
+from adapters.ir.normalize import (
+    FILE_ID_BESIDE_URL_REASON,
+    REFUSAL_AS_TEXT_REASON,
+    STRING_BREAKPOINT_REASON,
+)
 from adapters.losses import Losses
 from adapters.wire.extra_fields import ExtrasWriter
 from adapters.wire.json_object import Json, parse
@@ -72,8 +76,8 @@ class PartWriter:
             self._extras.report_dropped(text.extras, f"{path}[{number}]")
             report_reply_fields(text, f"{path}[{number}]", self._losses)
             if text.cache_breakpoint is not None:
-                reason = "strings do not support cache breakpoints"
-                self._losses.dropped(f"{path}[{number}].prompt_cache_breakpoint", reason)
+                breakpoint_path = f"{path}[{number}].prompt_cache_breakpoint"
+                self._losses.dropped(breakpoint_path, STRING_BREAKPOINT_REASON)
         return TEXT_SEPARATOR.join(text.text for text in texts)
 
     def write(self, part: ir.Part, path: str) -> Wire | Raw | None:

@@ -29,6 +29,7 @@ EMPTY_ARGUMENTS = "{}"
 
 # Reasons for losses
 EMPTY_ARGUMENTS_REASON = "empty arguments are replaced with {}"
+STRING_BREAKPOINT_REASON = "strings do not support cache breakpoints"
 EMPTY_REPLY_REASON = "the reply is empty; an empty text was added"
 ONLY_REASONING_REASON = "the reply is only reasoning, without text and calls; reported as completed"
 SUMMARY_REASON = "only the text of the reasoning is sent, and not its summary"

@@ -8,6 +8,7 @@ from adapters.chat.parts import TEXT_SEPARATOR
 from adapters.chat.request_writer import write_function, write_settings
 from adapters.chat.wire import NAMES as CHAT_NAMES
 from adapters.chat.wire import Wire, extras_writer
+from adapters.ir.normalize import STRING_BREAKPOINT_REASON
 from adapters.ir.types import (
     Extras,
     FunctionTool,
@@ -188,7 +189,7 @@ class LegacyMessageWriter(MessageWriter):
             for text in texts:
                 self._extras.report_dropped(text.extras, path)
                 if text.cache_breakpoint is not None:
-                    self._losses.dropped(path, "strings do not support cache breakpoints")
+                    self._losses.dropped(path, STRING_BREAKPOINT_REASON)
         wire: Wire = {"role": "function", "name": call.name, "content": content}
         self._extras.carry(output.extras, wire, path)
         return wire

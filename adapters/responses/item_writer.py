@@ -13,6 +13,7 @@ from adapters.ir.normalize import (
     REFUSAL_AS_TEXT_REASON,
     SUMMARY_REASON,
 )
+from adapters.json_text import is_complete_json
 from adapters.losses import Losses
 from adapters.responses.client_tools import write_arguments, write_output
 from adapters.responses.wire import ALL_CALL_NAMES, CALLS, FAMILY, LABEL, Wire
@@ -195,6 +196,8 @@ class ItemWriter:
             wire["status"] = "completed"
             if call.kind in _CALLS_WITH_ITEM_ID:
                 wire["id"] = ALL_CALL_NAMES[call.kind].prefix + stable_hash(call.call_id)
+            if not is_complete_json(call.arguments):
+                self._losses.changed(path, "the arguments are not JSON; sent as an empty object")
             wire |= write_arguments(call.arguments, call.kind)
         else:
             wire |= {"name": call.name, names.field: call.arguments}

@@ -21,6 +21,7 @@ from adapters.ids import numbered_call_id
 from adapters.ir.normalize import (
     EMPTY_ARGUMENTS,
     EMPTY_ARGUMENTS_REASON,
+    STRING_BREAKPOINT_REASON,
     PendingCalls,
     is_assistant_item,
     split_paths,
@@ -63,6 +64,8 @@ def fit_to_capabilities(
     if is_prompted:
         request = describe_tools_in_prompt(request, losses)
     if capabilities.system_messages != "anywhere":
+        if capabilities.text_parts is False:
+            request = _with_plain_system_messages(request, losses)
         request = merge_system_messages(request, capabilities.system_messages, losses)
     if capabilities.reasoning_efforts is not None and request.effort is not None:
         effort = _nearest_effort(request.effort, capabilities.reasoning_efforts, losses)
@@ -111,6 +114,31 @@ def merge_system_messages(
         items=tuple(item for item, _ in items),
         paths=tuple(path for _, path in items),
     )
+
+
+def _with_plain_system_messages(request: Request, losses: Losses) -> Request:
+    """Remove the cache breakpoints of system messages, which are sent as one string.
+
+    They are reported before the messages are merged, because their paths are known only here.
+    """
+    items: list[Item] = []
+    for item, path in request.items_with_paths():
+        plain = item
+        if isinstance(item, Message) and _is_system((item, path)):
+            parts = [
+                _without_breakpoint(part, f"{path}.content[{number}]", losses)
+                for number, part in enumerate(item.content)
+            ]
+            plain = replace(item, content=tuple(parts))
+        items.append(plain)
+    return replace(request, items=tuple(items))
+
+
+def _without_breakpoint(part: Part, path: str, losses: Losses) -> Part:
+    if not isinstance(part, Text) or part.cache_breakpoint is None:
+        return part
+    losses.dropped(f"{path}.prompt_cache_breakpoint", STRING_BREAKPOINT_REASON)
+    return replace(part, cache_breakpoint=None)
 
 
 def _is_system(item_with_path: ItemWithPath) -> bool:

@@ -258,3 +258,14 @@ def test_events_after_the_end_pass_whole_only_without_repair(*, repair: bool) ->
             continue
         passed += translator.finish(started=True).body + translator.feed(stream[cut:])
         assert passed == (stream.removesuffix(CHAT_CHUNK) if repair else stream)
+
+
+def test_arguments_of_a_search_that_are_not_json_are_reported() -> None:
+    call = b"""{"type":"tool_search_call","call_id":"c","execution":"client","arguments":"stock"}"""
+    output = b"""{"type":"tool_search_output","call_id":"c","execution":"client","tools":[]}"""
+    exchange = exchange_between("responses", "responses", rewrite=True)
+    request = exchange.request(b"""{"model":"m","input":[%b,%b]}""" % (call, output))
+    assert b'"arguments":{}' in request.body
+    assert [str(loss) for loss in request.losses] == [
+        "changed input[0]: the arguments are not JSON; sent as an empty object"
+    ]
