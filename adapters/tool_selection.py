@@ -147,9 +147,17 @@ def _declare_only(
     for _, path in selection.tools:
         if path not in kept:
             # How it would be declared does not matter.
-            losses.forget(path)
-            losses.dropped(path, _UNUSED_REASON, "adapted")
+            namespace = _namespace_path(path)
+            is_empty = namespace and not any(one.startswith(f"{namespace}.") for one in kept)
+            losses.forget(namespace if is_empty else path)
+            losses.dropped(namespace if is_empty else path, _UNUSED_REASON, "adapted")
     return replace(selection, tools=tools)
+
+
+def _namespace_path(path: str) -> str:
+    """Return the path of the namespace that contains a tool, or an empty string."""
+    namespace = path.rpartition(".tools[")[0]
+    return namespace if namespace.startswith("tools[") or ".tools[" in namespace else ""
 
 
 def _approximate_choice(selection: Selection, support: ToolSupport, losses: Losses) -> Selection:

@@ -242,8 +242,15 @@ class _DeclarationReader:
         for child_path in namespace.unnamed_paths:
             reason = "this tool cannot be called outside its namespace"
             self._losses.dropped(child_path, reason, "capability")
+        is_empty = True
         for child, child_path in namespace.tools:
-            yield from self._read_named(child, child_path, namespace)
+            for declaration in self._read_named(child, child_path, namespace):
+                is_empty = False
+                yield declaration
+        if is_empty:
+            self._losses.forget(path)
+            reason = "the backend supports no tool of this namespace"
+            self._losses.dropped(path, reason, "capability")
 
     def _with_loaded_tools(self, tool: HostedTool, namespace: Namespace) -> HostedTool:
         """Return a namespace; its tools are not deferred if the backend has no tool search."""
