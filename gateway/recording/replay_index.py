@@ -1,7 +1,7 @@
 """The recorded replies that a replay can send, and the search for the one of a request."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
@@ -15,8 +15,10 @@ from gateway.recording.recording_diff import NamedRecording
 from gateway.recording.request_meaning import (
     RequestMeaning,
     compare_requests,
+    is_volatile,
     meaning_of,
     read_meaning,
+    without_volatile_text,
 )
 from gateway.recording.stored_history import StoredHistories
 
@@ -141,10 +143,14 @@ class ReplayIndex:
         self._equal: dict[str, list[RecordedReply]] = {}
         # Those whose requests have redactions, which match different requests.
         self._redacted: list[RecordedReply] = []
+        # By the fingerprints without dates and random ids.
+        self._undated: dict[str, list[RecordedReply]] = {}
         # How often a request with these replies was received, by their identities.
         self._received: Counter[tuple[int, ...]] = Counter()
         for reply in replies:
             self._equal.setdefault(reply.request.fingerprint, []).append(reply)
+            undated = without_volatile_text(reply.request.fingerprint)
+            self._undated.setdefault(undated, []).append(reply)
             if MARKER.search(reply.request.fingerprint):
                 self._redacted.append(reply)
 
@@ -159,13 +165,23 @@ class ReplayIndex:
 
     def matches(self, request: RequestMeaning) -> list[RecordedReply]:
         """Return the replies to requests with the same meaning that differ least, in order."""
-        compared = [
-            (reply, compare_requests(reply.request, request))
-            for reply in self._equal.get(request.fingerprint, self._redacted)
-        ]
-        matches = [(one.minor, reply) for reply, one in compared if not one.differences]
-        fewest = min((minor for minor, _ in matches), default=0)
-        return [reply for minor, reply in matches if minor == fewest]
+        equal = self._equal.get(request.fingerprint, self._redacted)
+        undated = self._undated.get(without_volatile_text(request.fingerprint), [])
+        return _matching(equal, request) or _matching(undated, request, is_volatile)
+
+
+def _matching(
+    replies: Iterable[RecordedReply],
+    request: RequestMeaning,
+    is_ignored: Callable[[Difference], bool] = lambda _: False,
+) -> list[RecordedReply]:
+    """Return the replies whose requests differ only in what is ignored, and otherwise least."""
+    compared = [(reply, compare_requests(reply.request, request)) for reply in replies]
+    matches = [
+        (one.minor, reply) for reply, one in compared if all(map(is_ignored, one.differences))
+    ]
+    fewest = min((minor for minor, _ in matches), default=0)
+    return [reply for minor, reply in matches if minor == fewest]
 
 
 class Mismatch(Struct, frozen=True):

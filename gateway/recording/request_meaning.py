@@ -31,6 +31,21 @@ _MINOR_SEVERITIES: Final = (None, "adapted", "hint")
 _PATH: Final = re.compile(r"(\w+)(?:\[([^\]]*)\])?(.*)", re.DOTALL)
 
 
+# Dates, times and random ids in texts, which programs write into prompts.
+_VOLATILE_TEXT: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?(?:Z|[+-]\d{2}:?\d{2})?"
+    r"|(?:[A-Z][a-z]{2,8}day,? )?(?:\d{1,2} )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+    r"[a-z]{0,6} (?:\d{1,2},? )?\d{4}"
+    r"|\d{1,2}/\d{1,2}/\d{4}|\d{1,2}:\d{2}:\d{2}"
+    r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+)
+
+
+def without_volatile_text(text: str) -> str:
+    """Return a text without the dates, times and random ids in it."""
+    return _VOLATILE_TEXT.sub("", text)
+
+
 class RequestMeaning:
     """A request in a form that does not depend on how its dialect writes it."""
 
@@ -116,6 +131,14 @@ def compare_requests(recorded: RequestMeaning, received: RequestMeaning) -> Requ
             path = _request_path(match, received if added else recorded)
             differences.append(replace(difference, path=path))
     return RequestComparison(differences, minor)
+
+
+def is_volatile(difference: Difference) -> bool:
+    """Whether two values differ only in dates, times and random ids."""
+    left, right = map(str, (difference.left, difference.right))
+    return difference.kind == "changed" and without_volatile_text(left) == without_volatile_text(
+        right
+    )
 
 
 def _request_path(match: re.Match[str], request: RequestMeaning) -> str:

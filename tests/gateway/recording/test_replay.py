@@ -45,6 +45,13 @@ MODE = {False: "unary", True: "raw"}
 LONG = Turn("one two three four five six")
 
 
+def dated(day: int) -> str:
+    """Return a text with a date, a time and a random id."""
+    return (
+        f"It is 2026-01-0{day}T10:00:0{day}Z in session 1f2e3d4c-aaaa-4bbb-8ccc-00000000000{day}."
+    )
+
+
 @pytest.fixture(scope="module")
 def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("recordings")
@@ -60,6 +67,9 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     record(folder / "both-1", turn=Turn("whole"), request=both[0])
     record(folder / "both-2", turn=Turn("streamed"), request=both[1], streamed=True)
     record(folder / "other", "responses", Turn("From Responses."), question("Another dialect?"))
+    for number, day in enumerate((2, 3)):
+        turn = Turn(("First.", "Second.")[number])
+        record(folder / f"dated-{number}", turn=turn, request=question(dated(day)))
     record(folder / "key", request=question("My key is [redacted:1]."))
     record(folder / "alias", request=question(model="backend-name"))
     exchange = folder / "alias/exchange.json"
@@ -132,6 +142,15 @@ def test_model_has_the_name_of_the_client_or_of_the_backend(replay: Gateway, nam
 @pytest.mark.parametrize("client", DIALECTS)
 def test_recordings_of_several_dialects_are_searched(replay: Gateway, client: str) -> None:
     assert ask(replay, question_in(client, "Another dialect?")).text == "From Responses."
+
+
+def test_dates_and_ids_in_texts_are_ignored_unless_one_recording_has_them(
+    replay: Gateway,
+) -> None:
+    for day, text in ((2, "First."), (3, "Second."), (4, "First.")):
+        assert ask(replay, question_in("responses", dated(day))).text == text
+    with pytest.raises(openai.NotFoundError):
+        ask(replay, question_in("chat", dated(4).replace("session", "another session")))
 
 
 def test_redacted_values_match_any_value(replay: Gateway) -> None:
