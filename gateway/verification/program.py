@@ -75,6 +75,8 @@ def _environment(given: Mapping[str, str], folder: Path, address: str) -> dict[s
     paths = [str(folder), str(folder / "src"), given.get("PYTHONPATH", "")]
     return {
         "OPENAI_API_VERSION": "2024-10-21",
+        # With the variables of OpenAI and of Azure, the client of the module needs a choice.
+        "OPENAI_API_TYPE": "openai",
         **given,
         "OPENAI_BASE_URL": f"{address}/v1",
         # The name in version 0.28 of the openai package.
@@ -82,6 +84,7 @@ def _environment(given: Mapping[str, str], folder: Path, address: str) -> dict[s
         "OPENAI_API_KEY": "verification",
         "AZURE_OPENAI_ENDPOINT": address,
         "AZURE_OPENAI_API_KEY": "verification",
+        "AZURE_OPENAI_KEY": "verification",
         "NO_PROXY": "127.0.0.1",
         "no_proxy": "127.0.0.1",
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),

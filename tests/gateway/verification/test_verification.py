@@ -133,9 +133,10 @@ def test_differences_are_printed(folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_program_without_requests_is_not_verified(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = 'echo "$OPENAI_API_BASE" >&2; exit 4'
+    monkeypatch.delenv("OPENAI_API_TYPE", raising=False)
+    command = 'echo "$OPENAI_API_BASE $OPENAI_API_TYPE" >&2; exit 4'
     run = run_program(command, folder, "http://127.0.0.1:1")
     version = Version(command, run, read_conversation(folder))
     found = Verification(version, version, [])
@@ -146,7 +147,7 @@ def test_program_without_requests_is_not_verified(
     ]
     print_report(make_console(), found)
     printed = capsys.readouterr().out
-    assert "exit code 4, requests: none\n  http://127.0.0.1:1/v1\n" in printed
+    assert "exit code 4, requests: none\n  http://127.0.0.1:1/v1 openai\n" in printed
     assert "tools: none were called" in printed
 
 
