@@ -141,11 +141,13 @@ def _check_paths(options: DataOptions) -> None:
         raise click.UsageError("--backup is only for --output with the name of the input.")
     if options.backup is not None and options.backup.exists():
         raise click.UsageError(f"--backup {options.backup} exists already; name a new file.")
-    others = [path.absolute() for path in (options.failures, options.losses) if path is not None]
-    if len({options.file.absolute(), options.output.absolute(), *others}) < len(others) + 1 + (
-        not in_place
-    ):
-        raise click.UsageError("--output, --failures and --losses must be different files.")
+    optional = (options.failures, options.losses, options.backup)
+    others = [path.resolve() for path in optional if path is not None]
+    different = {options.file.resolve(), options.output.resolve(), *others}
+    if len(different) < len(others) + 1 + (not in_place):
+        raise click.UsageError(
+            "--output, --failures, --losses and --backup must be different files."
+        )
 
 
 @contextmanager

@@ -117,6 +117,21 @@ def test_conversion_in_place_keeps_a_backup(folder: Path) -> None:
     assert result.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--output {0}/a --failures {0}/folder/../in.jsonl",
+        "--output {0}/a --failures {0}/b --losses {0}/b",
+        "--output {0}/in.jsonl --backup {0}/b --failures {0}/b",
+    ],
+)
+def test_files_that_would_replace_each_other(options: str, folder: Path) -> None:
+    (folder / "folder").mkdir()
+    exit_code, printed = migrate(folder, f"--to chat {options.format(folder)}")
+    assert exit_code == 2
+    assert "must be different files" in " ".join(printed)
+
+
 def test_failed_conversion_leaves_the_output(folder: Path) -> None:
     (folder / "in.json").write_bytes(b"[" + encoded(samples.REQUEST))
     (folder / "out.json").write_bytes(b"old")
