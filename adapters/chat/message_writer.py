@@ -5,6 +5,7 @@ outputs of these calls follow it directly. So consecutive items of the assistant
 and outputs that are later in the conversation are moved to their calls.
 """
 
+from collections.abc import Iterable
 from typing import cast
 
 from msgspec import Raw, Struct
@@ -281,9 +282,10 @@ class MessageWriter:
         texts: list[str] = []
         for reasoning, path in turn.reasoning:
             parts = reasoning.content or reasoning.summary
-            if (parts and field is None) or not (parts or reasoning.extras):
-                self._losses.dropped(path, reason)
-            elif reasoning.content and reasoning.summary not in ((), reasoning.content):
+            lost = _lost_reasoning(reasoning, path, has_field=field is not None, refused=is_refused)
+            for lost_path in lost:
+                self._losses.dropped(lost_path, reason)
+            if not lost and reasoning.content and reasoning.summary not in ((), reasoning.content):
                 self._losses.dropped(f"{path}.summary", SUMMARY_REASON)
             if parts and field is not None and reasoning.encrypted is not None:
                 self._losses.dropped(f"{path}.encrypted_content", ENCRYPTED_REASON)
@@ -444,3 +446,21 @@ def _parts(content: object) -> list[object]:
     if isinstance(content, list):
         return cast("list[object]", content)
     return [{"type": "text", "text": content}]
+
+
+def _lost_reasoning(
+    reasoning: Reasoning, path: str, *, has_field: bool, refused: bool
+) -> Iterable[str]:
+    """Return the paths of what is not sent: the text, and the list of details."""
+    has_list = any(extra.name == DETAILS_FIELD for extra in reasoning.extras)
+    lost: dict[str, None] = {}
+    if has_list and refused:
+        own_field = f".{reasoning.field}"
+        beside = path.endswith(own_field)
+        lost[path.removesuffix(own_field) + f".{DETAILS_FIELD}" if beside else path] = None
+    has_text = bool(reasoning.content or reasoning.summary)
+    # The list contains the text that was read from it.
+    is_in_list = has_list and reasoning.field == DETAILS_FIELD
+    if (has_text and not has_field and not is_in_list) or not (has_text or reasoning.extras):
+        lost[path] = None
+    return lost

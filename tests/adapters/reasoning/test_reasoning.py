@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -280,3 +281,47 @@ def test_text_of_reasoning_is_hidden_without_a_summary(summary: str | None) -> N
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     end = adapters.translate_reply({"id": "1", "model": "m", "choices": [choice]}, sent)
     assert b"A greeting." not in end.body
+
+
+TEXT_DETAIL = {"type": "reasoning.text", "text": "Hm."}
+ENCRYPTED_DETAIL = {"type": "reasoning.encrypted", "data": "x"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "replay", "lost"),
+    [
+        ({"reasoning_details": [TEXT_DETAIL]}, None, []),
+        ({"reasoning_details": [ENCRYPTED_DETAIL]}, None, []),
+        ({"reasoning_details": [ENCRYPTED_DETAIL]}, "never", ["reasoning_details"]),
+        ({"reasoning_details": [TEXT_DETAIL]}, "tool_calls", ["reasoning_details"]),
+        (
+            {"reasoning_content": "Hm.", "reasoning_details": [TEXT_DETAIL]},
+            "never",
+            ["reasoning_details", "reasoning_content"],
+        ),
+        (
+            {"reasoning_content": "Hm.", "reasoning_details": [TEXT_DETAIL]},
+            None,
+            ["reasoning_content"],
+        ),
+    ],
+)
+def test_reasoning_that_is_not_sent_is_reported(
+    fields: dict[str, object], replay: Literal["never", "tool_calls"] | None, lost: list[str]
+) -> None:
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello.", **fields},
+        {"role": "user", "content": "Go on."},
+    ]
+    sent = adapters.translate_request(
+        {"model": "m", "messages": messages},
+        client="chat",
+        backend="chat",
+        capabilities=adapters.Capabilities(reasoning_replay=replay),
+    )
+    assert [loss.path for loss in sent.losses] == [f"messages[1].{name}" for name in lost]
+    message = json.loads(sent.body)["messages"][1]
+    assert [name for name in fields if name in message] == [
+        name for name in fields if name not in lost
+    ]
