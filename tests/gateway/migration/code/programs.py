@@ -22,7 +22,8 @@ HERE = Path(__file__).parent
 FOLDER = HERE / "programs"
 TARGETS = ("chat", "responses")
 
-Outcome = Literal["rewritten", "person"]
+# A program with "either" is rewritten or left for a person, but never wrong.
+Outcome = Literal["rewritten", "person", "either"]
 
 
 class Program(Struct, frozen=True, forbid_unknown_fields=True):
