@@ -1,6 +1,7 @@
 """Both versions of a program are run, and their requests are compared."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -192,3 +193,18 @@ def test_usage_errors(options: list[str], message: str, folder: Path) -> None:
     result = cli.run("migrate code", b"", *options, str(folder / "app.py"))
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
+
+
+def _no_gateway(_recordings: Path, _replies: Path | None) -> nullcontext[str]:
+    return nullcontext("http://127.0.0.1:1")
+
+
+def test_program_that_is_not_verified_is_not_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("gateway.verification.verify.run_recording_gateway", _no_gateway)
+    result = cli.run("migrate code --write --verify", b"", "exit 3", "app.py")
+    assert result.exit_code == 1
+    assert "not verified: the original program failed" in result.stdout
+    assert (folder / "app.py").read_text() == LEGACY
