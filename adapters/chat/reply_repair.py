@@ -17,12 +17,12 @@ from adapters.chat.repair_check import (
     is_integer,
     wrong_finish,
 )
-from adapters.chat.stream_repair import CHOICE_FIELDS, MESSAGE_FIELDS
+from adapters.chat.stream_repair import CHOICE_FIELDS, MESSAGE_FIELDS, choice_index
 from adapters.chat.wire import CallDelta, Chunk, ChunkChoice, FunctionDelta, MessageDelta, Wire
 from adapters.dialect import ReplyContext
 from adapters.ir.normalize import wants_one_choice
 from adapters.json_text import DECODE_ERRORS
-from adapters.wire.json_object import MISSING, NULL, JsonObject, string_or_raw_json
+from adapters.wire.json_object import MISSING, NULL, string_or_raw_json
 
 # A whole reply has the fields of a chunk, with `message` in place of `delta`.
 _REPLY = Decoder(Chunk)
@@ -244,7 +244,7 @@ def keep_reply_fields(body: bytes, written: Wire, context: ReplyContext) -> Wire
     """
     reply = _OBJECT.decode(body)
     received = _OBJECTS.decode(reply["choices"])
-    received.sort(key=lambda choice: JsonObject({**choice}).integer("index") or 0)
+    received.sort(key=choice_index)
     messages = [_message_of(choice) for choice in received]
     if wants_one_choice(context.request):
         # Where choices are merged, the fields of the first one count.

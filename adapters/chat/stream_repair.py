@@ -10,6 +10,7 @@ from adapters.chat.stream_writer import ChoiceWriter, StreamWriter
 from adapters.chat.wire import DONE, Wire
 from adapters.chat.wire import frame as write_frame
 from adapters.dialect import BaseStreamWriter, Passed, ReplyContext
+from adapters.errors import InvalidRequestError
 from adapters.ir.events import Channel, Closed, Delta, Event, Opened, Started
 from adapters.ir.types import Reasoning, Usage
 from adapters.json_text import DECODE_ERRORS
@@ -49,7 +50,7 @@ class KeptFields(Struct, eq=False):
             chunk = _OBJECT.decode(data)
             choices = _OBJECTS.decode(chunk.get("choices") or b"[]")
             for fields in choices:
-                number = 0 if merges else JsonObject({**fields}).integer("index") or 0
+                number = 0 if merges else choice_index(fields)
                 message = fields.get("delta", NULL)
                 message = fields.get("message", NULL) if message == NULL else message
                 delta = {} if message == NULL else _OBJECT.decode(message)
@@ -63,6 +64,14 @@ class KeptFields(Struct, eq=False):
             self.usage = usage
         self.choices = {number: kept for number, kept in self.choices.items() if kept}
         self.deltas = {number: kept for number, kept in self.deltas.items() if kept}
+
+
+def choice_index(fields: _Fields) -> int:
+    """Return the index of a choice; 0 if it is missing or malformed, as for readers."""
+    try:
+        return JsonObject({**fields}).integer("index") or 0
+    except InvalidRequestError:
+        return 0
 
 
 def _keep(fields: _Fields, written: frozenset[str], kept: _Fields) -> None:

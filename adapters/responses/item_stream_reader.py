@@ -76,7 +76,13 @@ class ItemStreamReader:
         """Begin a part without text, unless it has begun."""
         if known.find(channel, index) is not None:
             return []
-        return self.add(known, channel, index, "")
+        if known.parts:
+            known.parts[-1].ended = True
+        events = self.add(known, channel, index, "")
+        part = known.find(channel, index)
+        if part is not None:
+            part.begun = True
+        return events
 
     def continues(self, known: StreamedItem, channel: Channel) -> bool:
         """Whether another delta of the item is only added to its last part."""
@@ -125,7 +131,10 @@ class ItemStreamReader:
                 self._losses.dropped(known.path, "received after the end of the item")
             return events
         part = known.parts[-1] if known.parts else None
-        if part is None or part.channel != channel or part.index != index:
+        if part is None or not (
+            (part.channel == channel and part.index == index)
+            or (part.may_continue(channel) and known.find(channel, index) is None)
+        ):
             if channel not in ITEM_CHANNELS.get(known.kind or Message, ()):
                 self._losses.dropped(known.path, f"the item cannot contain {channel}")
                 return events
@@ -166,13 +175,20 @@ class ItemStreamReader:
             return []
         return self._close(known, "completed")
 
-    def complete(self, known: StreamedItem, content: Content) -> list[Event]:
-        """Add the missing rest of a part whose complete content has arrived."""
+    def complete(
+        self, known: StreamedItem, content: Content, *, again: bool = False
+    ) -> list[Event]:
+        """Add the missing rest of a part whose complete content has arrived, once or `again`."""
         channel, index, text = content.channel, content.index, content.text
-        part = known.find(channel, index)
+        part = known.find_ending(content, again=again)
         if part is None:
             text = self._without_held(known, content)
-            return self.add(known, channel, index, text, content.logprobs, content.annotations)
+            events = self.add(known, channel, index, text, content.logprobs, content.annotations)
+            part = known.find(channel, index)
+            if part is not None:
+                part.ended = True
+            return events
+        part.ended = True
         streamed = part.text()
         if not text.startswith(streamed):
             self._losses.changed(known.path, _TEXT_DIFFERS)
@@ -183,7 +199,8 @@ class ItemStreamReader:
             return []
         logprobs = () if part.has_logprobs else content.logprobs
         annotations = content.annotations[part.annotations :]
-        return self.add(known, channel, index, text.removeprefix(streamed), logprobs, annotations)
+        rest = text.removeprefix(streamed)
+        return self.add(known, channel, part.index, rest, logprobs, annotations)
 
     def _without_held(self, known: StreamedItem, content: Content) -> str:
         """Return the rest of a text after the deltas that are held until the item begins."""

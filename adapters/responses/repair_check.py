@@ -52,6 +52,8 @@ class _Part(Struct, eq=False):
     index: str
     # The number of its end events so far: the end of the text, and that of the part.
     ends: int = 0
+    # The number of its annotations.
+    annotations: int = 0
 
 
 class _Item(Struct, eq=False):
@@ -97,7 +99,7 @@ class EventCheck:
         checks: dict[str, Callable[[WireEvent, StreamedItem, list[Event]], None]] = {
             ITEM_ADDED: self._check_added,
             ITEM_DONE: self._check_done,
-            ANNOTATION_ADDED: self._check_delta,
+            ANNOTATION_ADDED: self._check_annotation,
             **dict.fromkeys(PART_ADDED, self._check_part_added),
             **dict.fromkeys(PART_DONE, self._check_part_done),
         }
@@ -308,8 +310,7 @@ class EventCheck:
         self._check_index(event, item)
         self._check_complete(item)
         item.ended = True
-        is_closed = bool(events) and isinstance(events[-1], Closed)
-        if not is_closed or (len(events) > 1 and item.known.subkind not in _UNSTREAMED):
+        if not _are_end(events, item):
             # What is missing before the end is written, or the end was written before.
             self._invalid = True
         self._note_ends(item, 0)
@@ -365,13 +366,24 @@ class EventCheck:
             self._report(known.path, "text comes after its end")
         elif not index and item.has_arguments:
             self._report(known.path, "arguments come after their end")
-        if is_present(event.delta) and bytes(event.delta)[:1] != b'"':
-            self._report(known.path, "a delta is not a string; sent as a string")
+        if event.type.endswith(".delta") and bytes(event.delta)[:1] != b'"':
+            fault = "is not a string; sent as a string" if is_present(event.delta) else "is missing"
+            self._report(known.path, f"a delta {fault}")
         if len(events) > 1 or not all(isinstance(one, Delta) for one in events):
             self._invalid = True
         elif not events and bytes(event.delta) not in (b'""', b""):
             # The item cannot begin yet, or cannot have such a text, which its reader reports.
             self._invalid = True
+
+    def _check_annotation(self, event: WireEvent, known: StreamedItem, events: list[Event]) -> None:
+        self._check_delta(event, known, events)
+        part = self._find_part(event, self._item(known), "content_index")
+        if event.annotation_index != part.annotations:
+            reason = "annotation_index is missing or not the position; replaced"
+            self._report(known.path, reason)
+        elif not events:
+            self._report(known.path, "an annotation cannot be read; removed")
+        part.annotations += 1
 
     def _check_text_done(self, event: WireEvent, known: StreamedItem, events: list[Event]) -> None:
         item = self._item(known)
@@ -392,7 +404,9 @@ class EventCheck:
         if item.has_arguments:
             self._report(item.known.path, "the end of the arguments is repeated; removed")
         item.has_arguments = True
-        if is_present(event.arguments) and bytes(event.arguments)[:1] != b'"':
+        if not is_present(event.arguments) and event.input is None:
+            self._report(item.known.path, "the arguments are missing at their end; added")
+        elif is_present(event.arguments) and bytes(event.arguments)[:1] != b'"':
             self._report(item.known.path, "the arguments are not a string; sent as a string")
         elif item.known.lacks_arguments() and item.known.subkind == "function":
             self._report(item.known.path, "the arguments are empty at their end; completed")
@@ -431,12 +445,25 @@ def _add_text(events: list[Event]) -> bool:
     return not all(isinstance(event, Delta) and not event.text for event in events)
 
 
+def _are_end(events: list[Event], item: _Item) -> bool:
+    """Whether events only end an item.
+
+    Annotations and log probabilities that only the complete item has stay in it, because no part is
+    open to which their events could belong.
+    """
+    if not (events and isinstance(events[-1], Closed)):
+        return False
+    return item.known.subkind in _UNSTREAMED or (
+        not _add_text(events[:-1]) and (len(events) == 1 or bool(item.parts))
+    )
+
+
 def _lacks_content(event: WireEvent) -> bool:
     """Whether an event has no item, part or annotation that clients can read."""
     if event.type in (ITEM_ADDED, ITEM_DONE):
         return not read_type(event.item)
     if event.type == ANNOTATION_ADDED:
-        return not is_present(event.annotation)
+        return not bytes(event.annotation).startswith(b"{")
     return not read_type(event.part)
 
 

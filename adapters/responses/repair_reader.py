@@ -4,12 +4,14 @@ It reads the events that begin and end parts and items of built-in tools, too, b
 have to continue the stream after any event.
 """
 
+from functools import partial
+
 from msgspec import Raw, Struct, ValidationError
 from msgspec.structs import replace
 
 from adapters.dialect import BaseStreamReader, ReplyContext
 from adapters.ir.events import Delta, Event, Started
-from adapters.ir.types import Item
+from adapters.ir.types import Annotation, Item
 from adapters.json_text import DECODE_ERRORS, is_utf8
 from adapters.losses import Losses
 from adapters.responses.canonical_items import read_part, read_type
@@ -24,8 +26,11 @@ from adapters.responses.stream_event import (
 )
 from adapters.responses.stream_reader import StreamReader
 from adapters.responses.streamed_items import Content, StreamedItem, StreamedPart
+from adapters.responses.wire import FAMILY
 from adapters.sse import Frame, is_done
-from adapters.wire.json_object import MISSING, NULL, JsonObject
+from adapters.wire.content import read_annotation
+from adapters.wire.json_object import MISSING, NULL, JsonObject, read_fields
+from adapters.wire.malformed_values import read_or_drop
 
 _EMPTY_LIST = Raw(b"[]")
 _NO_LOGPROBS = (MISSING, _EMPTY_LIST)
@@ -174,7 +179,16 @@ class RepairReader(StreamReader):
         text = None if part is None else part.refusal if channel == "refusal" else part.text
         if not isinstance(text, str) or item.closed:
             return []
-        return self._items.complete(item, Content(channel, event.part_index(), text))
+        annotations = self._read_annotations(event.part) if channel == "text" else ()
+        content = Content(channel, event.part_index(), text, annotations)
+        return self._items.complete(item, content, again=True)
+
+    def _read_annotations(self, part: Raw) -> tuple[Annotation, ...]:
+        """Return the annotations of a part, which some servers do not send as events."""
+        raws = read_fields(part, "part").array("annotations")
+        read = partial(read_annotation, family=FAMILY, path="part.annotations")
+        annotations = (read_or_drop(read, raw, "part.annotations", self._losses) for raw in raws)
+        return tuple(one for one in annotations if one is not None)
 
 
 def read_stream(context: ReplyContext) -> BaseStreamReader:

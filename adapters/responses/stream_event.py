@@ -26,6 +26,7 @@ class WireEvent(Struct, gc=False):
     part: Raw = MISSING
     response: Raw = MISSING
     annotation: Raw = MISSING
+    annotation_index: int | None = None
     logprobs: Raw = MISSING
     error: Raw = MISSING
     code: Raw = MISSING

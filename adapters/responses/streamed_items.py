@@ -69,6 +69,13 @@ class StreamedPart(Struct, eq=False):
     texts: list[str] = []
     annotations: int = 0
     has_logprobs: bool = False
+    # Whether an event began the part, and whether its complete text was received.
+    begun: bool = False
+    ended: bool = False
+
+    def may_continue(self, channel: Channel) -> bool:
+        """Whether a delta with an unknown number belongs to this part, if it is the last one."""
+        return self.begun and not self.ended and self.channel == channel
 
     def text(self) -> str:
         """Return the text so far."""
@@ -116,6 +123,19 @@ class StreamedItem(Struct, eq=False):
             if part.channel == channel and part.index == index:
                 return part
         return None
+
+    def find_ending(self, content: Content, *, again: bool) -> StreamedPart | None:
+        """Return the part that ends with a text: the last one, if the given number is wrong.
+
+        With `again`, its text may have ended before.
+        """
+        part = self.find(content.channel, content.index)
+        if part is not None or not self.parts:
+            return part
+        last, text = self.parts[-1], self.parts[-1].text()
+        if last.channel != content.channel or not text or not content.text.startswith(text):
+            return None
+        return last if not last.ended or (again and text == content.text) else None
 
     def held_text(self, channel: Channel, index: int) -> str:
         """Return the deltas of a part that are held."""

@@ -126,6 +126,8 @@ def invalid_reply(error: InvalidRequestError) -> InvalidReplyError:
 
 _FIRST_ERROR: Final = 400
 _WHOLE_REPLY_REASON: Final = "the backend sent a whole reply; it is sent as a stream"
+# The fields without which a body is no reply.
+_CONTENT_FIELDS: Final = ("choices", "output")
 # In the names of all fields with calls.
 _CALLS: Final = b"_call"
 
@@ -475,7 +477,7 @@ class ReplyTranslator:
                 body, replace(self._reader_context, losses=losses, repairs=True)
             )
         except InvalidRequestError as error:
-            if error.path == "choices":
+            if error.path in _CONTENT_FIELDS:
                 raise invalid_reply(error) from None
             # The client may be able to read it.
             return None

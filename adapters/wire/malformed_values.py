@@ -26,6 +26,8 @@ _ESSENTIAL = frozenset(
         *("tool_calls", "function_call", "function", "custom", "name", "input", "arguments"),
     )
 )
+# Fields of the events that end a text, which repeat what the stream has.
+_REPEATED = (["text"], ["input"])
 # Fields of a whole reply or an event that decide what it is.
 _DECISIVE = frozenset(
     ("type", "status", "incomplete_details", "response.status", "response.incomplete_details")
@@ -126,7 +128,7 @@ class _Removal(Struct):
 
 def _removable(steps: Steps, raw: Raw) -> Steps:
     """Return the path of what to remove because of a malformed value; empty if it is essential."""
-    if not steps or steps[-1] in _DEFAULTS:
+    if not steps or steps[-1] in _DEFAULTS or steps in _REPEATED:
         return steps
     if not _exists(raw, steps):
         # A required field is missing, so its object is malformed.

@@ -123,3 +123,9 @@ def test_whole_reply_with_the_format_of_its_text_is_sent_as_a_stream() -> None:
     output = translator.feed(body) + translator.finish(started=True).body
     items = objects_in(sdk.judge_responses_stream(output).to_dict(warnings=False), "output")
     assert calls_in(items) == EXPECTED
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"error":null}', b'{"detail":"Not ready"}'])
+def test_body_that_is_no_response_is_an_error(body: bytes) -> None:
+    with pytest.raises(adapters.InvalidReplyError):
+        Exchange("responses", "responses").reply(body)
