@@ -21,10 +21,14 @@ _GZIP_LEVEL = 6
 def open_output(path: Path) -> Generator[BinaryIO]:
     """Write a file that replaces `path` if no exception is raised.
 
-    The suffix .gz or .zst of `path` compresses the file.
+    The suffix .gz or .zst of `path` compresses the file. A device or a pipe is written to directly.
     """
     # A symbolic link stays one.
     target = path.resolve()
+    if target.exists() and not target.is_file():
+        with target.open("wb") as device, _compressed(device, path.suffix) as output:
+            yield output
+        return
     with _new_file(target) as file:
         with _compressed(file, path.suffix) as output:
             yield output

@@ -231,6 +231,14 @@ def test_link_and_mode_of_the_output_stay(folder: Path) -> None:
     assert gzip.decompress((folder / "real").read_bytes())
 
 
+def test_output_to_a_pipe_is_written_directly(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    with os.fdopen(os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        assert migrate(folder, f"--to chat --output {folder}/pipe")[0] == 3
+        assert len(reader.read().splitlines()) == 2
+    assert (folder / "pipe").is_fifo()
+
+
 def test_backup_of_a_compressed_file_is_its_copy(folder: Path) -> None:
     before = gzip.compress(LINE)
     (folder / "in.jsonl.gz").write_bytes(before)
