@@ -5,10 +5,10 @@ from click import argument, echo
 
 from gateway.cli.config_options import config_options, load_or_exit, read_source
 from gateway.config.display import HIDDEN, write_toml
-from gateway.config.sources import DEFAULT_FILE, ConfigSource, find_config_file
+from gateway.config.sources import DEFAULT_FILE, ConfigSource, find_config_file, variable_of
 from gateway.observability.key_formats import replace_keys
 
-_CHECK_HELP = """Check the configuration file FILE, by default dragoman.toml in the current folder.
+_CHECK_HELP = """Check the configuration file FILE, by default the one that `serve` would use.
 
 All errors are printed, each with its key, the value and what was expected. The files and the
 environment variables that it names must exist. Exit codes: 0 if it is valid, 78 otherwise.
@@ -44,7 +44,7 @@ def config_command() -> None:
 
 
 @config_command.command("check", help=_CHECK_HELP)
-@argument("file", required=False, type=click.Path())
+@argument("file", required=False, type=click.Path(), envvar=variable_of("--config"))
 def _check(file: str | None) -> None:
     source = ConfigSource(find_config_file(file))
     if source.path is None:

@@ -1,5 +1,6 @@
-"""The transports that a backend can be configured with: TLS, proxies, trace events."""
+"""The transports that a backend can be configured with: TLS, proxies, trace events, their end."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -10,10 +11,16 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from gateway.backends.transport import SENDING_EVENT, DirectTransport, make_transport
+from gateway.backends.transport import (
+    SENDING_EVENT,
+    DirectTransport,
+    LibraryTransport,
+    make_transport,
+)
 from gateway.config.schema import BackendConfig, TlsConfig
 from tests.gateway.backends.byte_server import (
     HALF,
+    LAST_CHUNK,
     OK,
     Link,
     Peer,
@@ -25,6 +32,7 @@ from tests.gateway.backends.byte_server import (
     serving,
 )
 from tests.gateway.certificates import CertificateAuthority
+from tests.gateway.waiting import TIMEOUT_SECONDS
 
 Kind = Literal["direct", "httpx"]
 every_kind = pytest.mark.parametrize("kind", ["direct", "httpx"])
@@ -216,3 +224,45 @@ async def test_trace_reports_that_the_request_is_sent(kind: Kind) -> None:
         # Once for each request, also on a connection that is used again.
         assert sent == 2
         assert link.connections == 1
+
+
+@every_kind
+async def test_retired_transport_completes_its_requests_and_closes(kind: Kind) -> None:
+    gate, closed = asyncio.Event(), asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.respond(HALF)
+        await gate.wait()
+        await peer.send(LAST_CHUNK)
+        await peer.closed()
+        closed.set()
+
+    async with linked(kind, script) as link:
+        assert isinstance(link.transport, DirectTransport | LibraryTransport)
+        response = await link.begin()
+        link.transport.retire()
+        gate.set()
+        assert b"".join([chunk async for chunk in chunks_of(response)]) == b"hello"
+        await response.aclose()
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await closed.wait()
+
+
+@every_kind
+async def test_retired_transport_closes_idle_connections(kind: Kind) -> None:
+    closed = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        while await peer.respond(OK):
+            pass
+        closed.set()
+
+    async with linked(kind, script) as link:
+        assert isinstance(link.transport, DirectTransport | LibraryTransport)
+        assert await link.send() == (200, b"hello")
+        link.transport.retire()
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await closed.wait()
+        # A running exchange may still send requests.
+        assert await link.send() == (200, b"hello")
+        assert link.connections == 2

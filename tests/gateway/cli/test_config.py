@@ -48,6 +48,10 @@ def test_valid_file_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (result.stdout, result.exit_code) == (f"{file}: valid\n", 0)
     monkeypatch.chdir(tmp_path)
     assert run("config check").stdout == f"{file}: valid\n"
+    other = tmp_path / "other.toml"
+    other.touch()
+    monkeypatch.setenv("DRAGOMAN_CONFIG", str(other))
+    assert run("config check").stdout == f"{other}: valid\n"
 
 
 def test_all_errors_are_printed(tmp_path: Path) -> None:
