@@ -6,7 +6,7 @@ from typing import cast
 
 import msgspec
 
-from gateway.config.key_checks import Table, check_shape, valid_part
+from gateway.config.key_checks import Table, check_shape, valid_table
 from gateway.config.schema import Config, ServerConfig, backend_capabilities
 from gateway.config.value_checks import check_values
 
@@ -42,7 +42,7 @@ def load_config(
 def load_server_table(path: Path) -> ServerConfig:
     """Read the valid keys of the table `[server]`; raise `ConfigError` if it is not TOML."""
     table = _read_toml(path).get("server")
-    part = valid_part(cast("Table", table), ServerConfig) if isinstance(table, dict) else {}
+    part = valid_table(cast("Table", table), ServerConfig) if isinstance(table, dict) else {}
     return msgspec.convert(part, ServerConfig)
 
 

@@ -71,35 +71,38 @@ def _check_table(table: Table, struct: type[Struct], path: str) -> Iterator[str]
             yield f"{key_path(path, name)}: key is required; expected {describe(field.type)}"
 
 
-def valid_part(table: Table, struct: type[Struct]) -> Table:
+def valid_table(table: Table, struct: type[Struct]) -> Table:
     """Return a table without those parts of it that `check_shape` reports.
 
-    Keys that are required and missing stay missing. An array is left out if any element is invalid.
+    Keys that are required and missing stay missing. An array is left out if the valid part of an
+    element lacks such a key, because the other elements must keep their indexes.
     """
     types = {field.encode_name: field.type for field in structs.fields(struct)}
-    part: Table = {}
-    for key, value in table.items():
-        if key in types and isinstance(value, dict):
-            part[key] = _valid_subtable(cast("Table", value), types[key])
-        elif key in types and not any(check_shape(value, types[key])):
-            part[key] = value
-    return {key: value for key, value in part.items() if value is not None}
+    parts = {key: _valid_part(table[key], types[key]) for key in table if key in types}
+    return {key: part for key, part in parts.items() if part is not None}
 
 
-def _valid_subtable(table: Table, annotation: object) -> Table | None:
-    match inspect.type_info(annotation):
-        case (
-            inspect.StructType(cls=struct)
-            | inspect.UnionType(types=[inspect.StructType(cls=struct), *_])
-        ):
-            return valid_part(table, struct)
-        case inspect.DictType():
-            element = get_args(annotation)[1]
-            return {
-                key: value for key, value in table.items() if not any(check_shape(value, element))
-            }
+def _valid_part(value: object, annotation: object) -> object | None:
+    """Return the valid part of a value, or None if there is none: TOML has no null."""
+    match inspect.type_info(annotation), value:
+        case inspect.DictType(), dict():
+            inner = get_args(annotation)[1]
+            table = cast("Table", value)
+            return {key: one for key, one in table.items() if not any(check_shape(one, inner))}
+        case info, dict() if struct := _struct_of(info):
+            return valid_table(cast("Table", value), struct)
+        case ((inspect.VarTupleType() | inspect.ListType()), list()):
+            inner = get_args(annotation)[0]
+            parts = [_valid_part(one, inner) for one in cast("Array", value)]
+            return None if any(any(check_shape(part, inner)) for part in parts) else parts
         case _:
-            return None
+            return None if any(check_shape(value, annotation)) else value
+
+
+def _struct_of(info: inspect.Type) -> type[Struct] | None:
+    """Return the struct of a table, which may be one of several types of a value."""
+    types = info.types if isinstance(info, inspect.UnionType) else (info,)
+    return next((one.cls for one in types if isinstance(one, inspect.StructType)), None)
 
 
 def _unknown_key(key: str, struct: type[Struct], known: list[str], path: str) -> str:

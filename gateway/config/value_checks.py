@@ -29,7 +29,7 @@ from gateway.config.key_checks import (
     key_path,
     one_of,
     preview,
-    valid_part,
+    valid_table,
 )
 from gateway.config.schema import (
     BackendConfig,
@@ -81,7 +81,7 @@ _OWN_FIELDS = frozenset({"input", "messages", "model", "stream"})
 
 def check_values(table: Table) -> Iterator[str]:
     """Yield an error for each invalid value in those parts of a file that have the right shape."""
-    config = msgspec.convert(valid_part(table, Config), Config)
+    config = msgspec.convert(valid_table(table, Config), Config)
     access = table.get("access")
     keys = cast("Table", access).get("keys") if isinstance(access, dict) else None
     yield from _check_keys(_valid_elements(keys, KeyConfig, "access.keys"))
@@ -102,7 +102,7 @@ def _valid_elements(array: object, struct: type[Element], path: str) -> dict[str
     for index, value in enumerate(cast("Array", array) if isinstance(array, list) else []):
         if isinstance(value, dict):
             element = cast("Table", value)
-            part = valid_part(element, struct)
+            part = valid_table(element, struct)
             known = {name: text.format(index) for name, text in _PLACEHOLDERS[struct].items()}
             where = element_path(path, index, element)
             elements[where] = msgspec.convert(known | part, struct)
