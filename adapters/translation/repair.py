@@ -17,7 +17,7 @@ from adapters.ir.events import (
 )
 from adapters.ir.record import EventRecord
 from adapters.ir.types import Error
-from adapters.json_text import is_complete_json, is_utf8
+from adapters.json_text import is_utf8
 from adapters.losses import Losses
 from adapters.sse import Frame, is_done
 from adapters.stages.block_order import BlockSequencer
@@ -144,16 +144,8 @@ class RepairedStream(PassedStream):
         try:
             return self.reader.read(frame)
         except InvalidRequestError as error:
-            return self._unreadable(frame, error)
-
-    def _unreadable(self, frame: Frame, error: InvalidRequestError) -> list[Event]:
-        """Return the events of an invalid frame: none if the client may be able to read it."""
-        self.reader.similar = False
-        if not self._writes and frame.data.startswith(b"{") and is_complete_json(frame.data):
-            self.has_content = True
-            self.reader.verdict = "pass"
-            return []
-        return [undecodable_stream(str(error))]
+            self.reader.similar = False
+            return [undecodable_stream(str(error))]
 
     def _through_stages(self, events: list[Event]) -> list[Event]:
         if not self.has_content:
