@@ -13,9 +13,18 @@ from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
 from adapters.chat.tool_calls import ToolCallAssembler, name_and_fragment
-from adapters.chat.wire import LABEL, CallDelta, Chunk, ChunkChoice, FunctionDelta, MessageDelta
+from adapters.chat.wire import (
+    LABEL,
+    CallDelta,
+    Chunk,
+    ChunkChoice,
+    FunctionDelta,
+    MessageDelta,
+    has_counts,
+)
 from adapters.dialect import ReplyContext, Verdict
 from adapters.ir.events import Event
+from adapters.ir.normalize import INCOMPLETE_USAGE_REASON
 from adapters.json_text import DECODE_ERRORS, is_complete_json
 from adapters.wire.json_object import is_present, string_or_raw_json
 
@@ -114,6 +123,8 @@ class ChunkCheck:
         self.repeatable, self._invalid = True, False
         if not valid:
             self._report_chunk("stream", "fields of a wrong type are converted")
+        if chunk.usage and is_present(chunk.usage) and not has_counts(chunk.usage):
+            self._report_chunk("usage", INCOMPLETE_USAGE_REASON)
         if not chunk.choices:
             self.repeatable = False
             if not is_present(chunk.usage):

@@ -18,11 +18,21 @@ from adapters.chat.repair_check import (
     wrong_finish,
 )
 from adapters.chat.stream_repair import CHOICE_FIELDS, MESSAGE_FIELDS, choice_index
-from adapters.chat.wire import CallDelta, Chunk, ChunkChoice, FunctionDelta, MessageDelta, Wire
+from adapters.chat.wire import (
+    CallDelta,
+    Chunk,
+    ChunkChoice,
+    Counts,
+    FunctionDelta,
+    MessageDelta,
+    Wire,
+    complete_usage,
+    has_counts,
+)
 from adapters.dialect import ReplyContext
-from adapters.ir.normalize import wants_one_choice
+from adapters.ir.normalize import INCOMPLETE_USAGE_REASON, wants_one_choice
 from adapters.json_text import DECODE_ERRORS
-from adapters.wire.json_object import MISSING, NULL, string_or_raw_json
+from adapters.wire.json_object import MISSING, NULL, is_present, string_or_raw_json
 
 # A whole reply has the fields of a chunk, with `message` in place of `delta`.
 _REPLY = Decoder(Chunk)
@@ -69,6 +79,7 @@ class _Reply(Struct, gc=False):
     created: int
     model: _Filled
     choices: Annotated[tuple[_Choice, ...], Meta(min_length=1, max_length=1)]
+    usage: Counts | None = None
 
 
 _TYPICAL = Decoder(_Reply)
@@ -147,6 +158,8 @@ class _ReplyCheck:
             self._report("object", "missing or wrong; replaced")
         if reply.created is not None and not is_integer(reply.created):
             self._report("created", "not an integer; its fraction is removed")
+        if is_present(reply.usage) and not has_counts(reply.usage):
+            self._report("usage", INCOMPLETE_USAGE_REASON)
         choices = reply.choices or ()
         if len(choices) > expected:
             self._report("choices", "one choice was requested; further choices are merged into it")
@@ -257,6 +270,8 @@ def keep_reply_fields(body: bytes, written: Wire, context: ReplyContext) -> Wire
         finish = {"finish_reason": choice["finish_reason"]}
         choices.append(changes | _others(fields, CHOICE_FIELDS) | finish)
     heads = {name: written[name] for name in _REPLY_FIELDS}
+    if is_present(usage := reply.get("usage", NULL)):
+        heads["usage"] = complete_usage(usage)
     return {**reply, **heads, "choices": choices}
 
 

@@ -7,7 +7,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from adapters.chat.stream_writer import ChoiceWriter, StreamWriter
-from adapters.chat.wire import DONE, Wire
+from adapters.chat.wire import DONE, Wire, complete_usage
 from adapters.chat.wire import frame as write_frame
 from adapters.dialect import BaseStreamWriter, Passed, ReplyContext
 from adapters.errors import InvalidRequestError
@@ -156,7 +156,8 @@ class RepairWriter(StreamWriter):
 
     def _write_usage(self, usage: Usage | None) -> list[bytes]:  # noqa: ARG002 - as in the base class
         """Write the usage as the backend sent it, unless the client has received it."""
-        return [] if self._kept.usage is None else [self._frames.usage(self._kept.usage)]
+        kept = None if self._kept.usage is None else complete_usage(self._kept.usage)
+        return [] if kept is None else [self._frames.usage(kept)]
 
 
 def write_stream(context: ReplyContext) -> BaseStreamWriter:

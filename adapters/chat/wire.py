@@ -5,9 +5,11 @@ from functools import partial
 from typing import cast
 
 from msgspec import Raw, Struct
+from msgspec.json import Decoder
 
 from adapters.errors import InvalidRequestError
 from adapters.ir.types import CallKind, Error, Extras, Finish, FinishReason, ToolCall, Usage
+from adapters.json_text import DECODE_ERRORS
 from adapters.losses import Losses
 from adapters.sse import FrameTemplate, encode_line
 from adapters.wire.extra_fields import (
@@ -435,6 +437,42 @@ def read_valid_usage(raw: Raw | None, losses: Losses) -> Usage | None:
     )
     # The usage is not known if no count can be read.
     return None if usage == _NO_COUNTS and len(losses) > before else usage
+
+
+class Counts(Struct, gc=False):
+    """The token counts that clients expect in every usage."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+_COUNTS = Decoder(Counts)
+_OBJECT = Decoder(dict[str, Raw])
+
+
+def has_counts(usage: Raw) -> bool:
+    """Whether a usage has all token counts that clients expect."""
+    try:
+        _COUNTS.decode(usage)
+    except DECODE_ERRORS:
+        return False
+    return True
+
+
+def complete_usage(raw: Raw) -> Raw | Wire | None:
+    """Return a usage with all token counts that clients expect; None if it has none of them."""
+    if has_counts(raw):
+        return raw
+    usage = read_valid_usage(raw, Losses(None))
+    if usage is None:
+        return None
+    counts = {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+    }
+    return {**_OBJECT.decode(raw), **counts}
 
 
 def write_usage(usage: Usage, extras: ExtrasWriter) -> Wire:

@@ -35,6 +35,7 @@ ONLY_REASONING_REASON = "the reply is only reasoning, without text and calls; re
 SUMMARY_REASON = "only the text of the reasoning is sent, and not its summary"
 MISSING_USAGE_REASON = "the backend reported no usage; reported as 0"
 MERGED_CHOICES_REASON = "the backend sent several choices; merged into one"
+INCOMPLETE_USAGE_REASON = "token counts are missing or invalid; added, or the usage is removed"
 MISSING_CALL_ID_REASON = "the backend sent no call id; an id was generated"
 REPEATED_CALL_ID_REASON = "the call id is not unique; replaced"
 MISSING_NAME_REASON = "the call has no name"

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.json import Decoder
 
 from adapters.json_text import DECODE_ERRORS
+from adapters.wire.json_object import NULL
 
 Filled = Annotated[str, Meta(min_length=1)]
 _EmptyList = Annotated[list[Raw], Meta(max_length=0)]
@@ -246,6 +247,22 @@ class _IncompleteDetails(Struct, gc=False):
     reason: Filled
 
 
+class _InputDetails(Struct, gc=False):
+    cached_tokens: int
+
+
+class _OutputDetails(Struct, gc=False):
+    reasoning_tokens: int
+
+
+class _Usage(Struct, gc=False):
+    input_tokens: int
+    input_tokens_details: _InputDetails
+    output_tokens: int
+    output_tokens_details: _OutputDetails
+    total_tokens: int
+
+
 class EndedResponse(Struct, gc=False):
     """A response that is complete or truncated."""
 
@@ -256,6 +273,7 @@ class EndedResponse(Struct, gc=False):
     output: Raw
     incomplete_details: _IncompleteDetails | None = None
     object: Literal["response"] | UnsetType = UNSET
+    usage: Raw = NULL
 
 
 class FailedResponse(Struct, gc=False):
@@ -276,9 +294,20 @@ class TypicalResponse(Struct, gc=False):
     model: Filled
     output: list[_CompleteItem]
     incomplete_details: None = None
+    usage: _Usage | None = None
 
 
 TYPICAL = Decoder(TypicalResponse)
 BEGUN = Decoder(BegunResponse)
 ENDED = Decoder(EndedResponse)
 FAILED = Decoder(FailedResponse)
+_USAGE = Decoder(_Usage | None)
+
+
+def has_counts(usage: Raw) -> bool:
+    """Whether a usage has all token counts that clients expect."""
+    try:
+        _USAGE.decode(usage)
+    except DECODE_ERRORS:
+        return False
+    return True

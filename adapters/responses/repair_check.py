@@ -23,6 +23,7 @@ from adapters.responses.canonical_items import (
     NamedItem,
     fault_in_added,
     fault_in_complete,
+    has_counts,
     read_added,
     read_complete,
     read_part,
@@ -213,6 +214,9 @@ class EventCheck:
     def _check_ended(self, status: str, ended: EndedResponse, events: list[Event]) -> None:
         if ended.status != status or (status == "incomplete") != bool(ended.incomplete_details):
             self._report("status", "contradicts the event or incomplete_details; replaced")
+        if not has_counts(ended.usage):
+            # The writer reports the counts that it adds.
+            self._invalid = True
         if not (len(events) == 1 and isinstance(events[0], Finished)):
             self._report("output", "what the stream lacks is added before the final response")
             return

@@ -7,7 +7,9 @@ from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
 from adapters.dialect import ReplyContext
+from adapters.errors import InvalidRequestError
 from adapters.json_text import DECODE_ERRORS
+from adapters.losses import Losses
 from adapters.responses.canonical_items import (
     ENDED,
     TYPICAL,
@@ -16,11 +18,13 @@ from adapters.responses.canonical_items import (
     Part,
     fault_in_complete,
     has_canonical_parts,
+    has_counts,
     read_complete,
 )
-from adapters.responses.wire import Wire
+from adapters.responses.wire import Wire, read_usage
 from adapters.sse import encode
-from adapters.wire.json_object import NULL
+from adapters.wire.extra_fields import report_missing_counts
+from adapters.wire.json_object import NULL, is_present, read_fields
 
 Fields = dict[str, Raw]
 
@@ -100,7 +104,18 @@ def _check_untypical(body: bytes, context: ReplyContext) -> bool:
     if (response.status == "incomplete") != bool(response.incomplete_details):
         losses.changed("status", "contradicts incomplete_details; replaced")
         passes = False
+    if not has_counts(response.usage):
+        _report_usage(response.usage, losses)
+        passes = False
     return _check_items(items, context) and passes
+
+
+def _report_usage(raw: Raw, losses: Losses) -> None:
+    """Report the token counts that are added; the reader reports those of a wrong type."""
+    with suppress(InvalidRequestError):
+        usage = read_usage(read_fields(raw, "usage"))
+        if usage is not None:
+            report_missing_counts(usage, losses)
 
 
 def _check_items(items: list[Raw], context: ReplyContext) -> bool:
@@ -141,7 +156,10 @@ def keep_reply_fields(body: bytes, written: Wire, _context: ReplyContext) -> Wir
     heads = {name: written[name] for name in _WRITTEN_FIELDS}
     details = written["incomplete_details"]
     changes = heads if details is None else heads | {"incomplete_details": details}
-    return {**received, **changes, "output": output}
+    if is_present(usage := received.get("usage", NULL)):
+        changes["usage"] = _keep_usage_fields(cast("Wire", written["usage"]), usage)
+    # Clients of a reply that is changed anyway also receive the required fields that it lacks.
+    return {**written, **received, **changes, "output": output}
 
 
 def keep_response_fields(written: Wire, received: Fields, context: ReplyContext) -> Wire:
