@@ -163,14 +163,20 @@ class _ReplyCheck:
         choices = reply.choices or ()
         if len(choices) > expected:
             self._report("choices", "one choice was requested; further choices are merged into it")
+        self._check_indices(choices)
         for number, choice in enumerate(choices):
             self._check_choice(choice, number)
+
+    def _check_indices(self, choices: Sequence[ChunkChoice]) -> None:
+        """Check the indices of the choices, which may be in any order."""
+        missing = set(range(len(choices))) - {choice.index for choice in choices}
+        for number, choice in enumerate(choices if missing else ()):
+            if choice.index != number:
+                self._report(f"choices[{number}].index", "missing or wrong; replaced")
 
     def _check_choice(self, choice: ChunkChoice, number: int) -> None:
         path = f"choices[{number}]"
         message = choice.message
-        if choice.index != number:
-            self._report(f"{path}.index", "missing or wrong; replaced")
         if message is None:
             self._report_missing(f"{path}.message")
             return
