@@ -26,6 +26,7 @@ from gateway.config import ConfigError, backend_capabilities
 from gateway.config.database import database_password, database_url
 from gateway.config.reload import merge_reloaded
 from gateway.config.schema import BackendConfig, Config, TlsConfig
+from gateway.config.secret_sources import read_secret
 from gateway.config.sources import ConfigSource
 from gateway.context import AppContext, CurrentContext
 from gateway.crypto import RANDOM_IDS, SealingKeys, new_sealing_key, parse_sealing_key
@@ -232,8 +233,7 @@ def _make_backend(
         capabilities=backend_capabilities(backend),
         timeouts=backend.timeouts or config.timeouts,
         health=health,
-        # A key that was read from a file often ends with a line break.
-        key=os.environ.get(backend.api_key_env or "", "").strip() or None,
+        key=read_secret(backend.api_key_env, backend.api_key_file),
     )
     client.passthrough_transport = passthrough or transport
     return client

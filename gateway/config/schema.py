@@ -213,6 +213,8 @@ class BackendConfig(Struct, frozen=True, forbid_unknown_fields=True):
     default: bool = False
     # None if the client's Authorization header is forwarded instead.
     api_key_env: str | None = None
+    # A file with the key instead, which is read again when the configuration is reloaded.
+    api_key_file: NonEmptyString | None = None
     # With neither a profile nor capabilities, requests in the backend's dialect are not changed.
     profile: str | None = None
     capabilities: dict[str, object] = {}

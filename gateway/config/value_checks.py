@@ -42,12 +42,12 @@ from gateway.config.schema import (
     TracingConfig,
     read_nulls,
 )
+from gateway.config.secret_sources import check_sources, check_variable, read_secret
 from gateway.config.transforms import check_transforms
 from gateway.crypto import parse_sealing_key
 
 Element = TypeVar("Element", bound=Struct)
 
-_ENVIRONMENT_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _WHITESPACE = re.compile(r"\s")
 _API_KEY = re.compile(r"[\x21-\x7e]+")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -157,7 +157,7 @@ def _check_sealing(sealing: SealingConfig) -> Iterator[str]:
     elif variables:
         yield "sealing.key_env: required with previous_key_envs, whose keys only decrypt"
     for path, name in variables.items():
-        yield from _check_variable(name, path)
+        yield from check_variable(name, path)
         text = os.environ.get(name)
         if text and parse_sealing_key(text) is None:
             yield f"{path}: the variable must contain 32 bytes in base64 or hex (value not shown)"
@@ -172,7 +172,7 @@ def _check_backend(backend: BackendConfig, path: str) -> Iterator[str]:
     for index, model in enumerate(backend.models):
         if isinstance(model, ModelConfig):
             yield from _check_capabilities(model, f"{key_path(path, 'models')}[{index}]")
-    yield from _check_api_key(backend.api_key_env, key_path(path, "api_key_env"))
+    yield from _check_api_key(backend, path)
     yield from _check_headers(backend.headers, key_path(path, "headers"))
     yield from check_transforms(backend.transforms, key_path(path, "transforms"))
     if backend.proxy is not None:
@@ -253,22 +253,17 @@ def _check_json(value: object, path: str) -> Iterator[str]:
             yield f"{path}: expected a value that JSON has, got {preview(value, path)}"
 
 
-def _check_variable(name: str | None, path: str) -> Iterator[str]:
-    if name is None or os.environ.get(name):
+def _check_api_key(backend: BackendConfig, path: str) -> Iterator[str]:
+    variable, file = backend.api_key_env, backend.api_key_file
+    if errors := [*check_sources(path, "api_key", variable, file)]:
+        yield from errors
         return
-    if _ENVIRONMENT_VARIABLE.fullmatch(name):
-        yield f"{path}: the environment variable {name} is not set"
-    else:
-        # The value may be a secret that was given instead of the name of a variable.
-        yield f"{path}: expected the name of an environment variable, got {preview(name, path)}"
-
-
-def _check_api_key(name: str | None, path: str) -> Iterator[str]:
-    yield from _check_variable(name, path)
-    key = os.environ.get(name or "")
-    if key and not _API_KEY.fullmatch(key.strip()):
+    key = read_secret(variable, file)
+    if key is not None and not _API_KEY.fullmatch(key):
+        where = key_path(path, "api_key_file" if variable is None else "api_key_env")
+        source = "the file" if variable is None else "the variable"
         expected = "printable ASCII characters without spaces"
-        yield f"{path}: the variable must contain {expected} (value not shown)"
+        yield f"{where}: {source} must contain {expected} (value not shown)"
 
 
 def _check_headers(headers: dict[str, str], path: str) -> Iterator[str]:

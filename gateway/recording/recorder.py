@@ -12,6 +12,7 @@ import msgspec
 
 from gateway.config.database import database_password, database_url
 from gateway.config.schema import BackendConfig, Config
+from gateway.config.secret_sources import read_secret
 from gateway.observability.capture import Capture, is_unstored
 from gateway.observability.logging import LOG
 from gateway.observability.record import ExchangeRecord
@@ -168,11 +169,12 @@ def _finished(record: ExchangeRecord, capture: Capture) -> FinishedExchange:
 def config_secrets(config: Config, backends: Sequence[BackendConfig]) -> Iterator[str]:
     """Yield the secrets of a configuration."""
     variables = (
-        *(backend.api_key_env for backend in backends),
         config.sealing.key_env,
         *config.sealing.previous_key_envs,
     )
     yield from (os.environ.get(name, "").strip() for name in variables if name is not None)
+    keys = (read_secret(backend.api_key_env, backend.api_key_file) for backend in backends)
+    yield from (key for key in keys if key is not None)
     if (password := database_password(config.state)) is not None:
         yield password()
     urls = (

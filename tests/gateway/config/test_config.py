@@ -379,6 +379,25 @@ def test_api_key_that_cannot_be_sent_is_rejected(
     assert errors_in(file, text) == [f"{LOCAL}: api_key_env: {error}"]
 
 
+def test_file_of_a_key_is_checked(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = file.with_suffix(".key")
+    text = f'{BACKEND}api_key_file = "{key}"'
+    missing = f'cannot read "{key}": No such file or directory'
+    assert errors_in(file, text) == [f"{LOCAL}: api_key_file: {missing}"]
+    key.write_text("\n")
+    assert errors_in(file, text) == [f'{LOCAL}: api_key_file: "{key}" is empty']
+    key.write_text("sk-1 and more\n")
+    expected = "printable ASCII characters without spaces (value not shown)"
+    assert errors_in(file, text) == [f"{LOCAL}: api_key_file: the file must contain {expected}"]
+    key.write_text("sk-1\n")
+    monkeypatch.setenv("A_KEY", "sk-1")
+    assert errors_in(file, f'{text}\napi_key_env = "A_KEY"') == [
+        f"{LOCAL}: api_key_file: cannot be used together with api_key_env; remove one"
+    ]
+    file.write_text(text)
+    assert load_config(file).backends[0].api_key_file == str(key)
+
+
 def test_sealing_keys_that_cannot_be_used_are_rejected(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,9 +45,9 @@ def test_mistakes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     both = 'url_env = "MEMORY"\nurl_file = "f"\npassword_env = "NO"\npassword_file = "p"'
     assert errors_in(both, tmp_path) == [
         "url_file: cannot be used together with url_env; remove one",
+        'url_file: cannot read "f": No such file or directory',
         "password_file: cannot be used together with password_env; remove one",
         "password_env: the environment variable NO is not set",
-        'url_file: cannot read "f": No such file or directory',
         'password_file: cannot read "p": No such file or directory',
     ]
     expected = 'expected "sqlite:FILE", "postgresql://…" or "memory:" in it (value not shown)'

@@ -208,3 +208,21 @@ def test_keys_of_reloaded_backends_are_redacted_in_recordings(
         assert hidden in harness.request("responses", model).body.decode()
     [recording] = map(read_recording, find_recordings(tmp_path / "recordings"))
     assert b"The key is [redacted:1]." in recording.bodies["client-reply"].data
+
+
+def test_key_of_a_backend_is_read_again_from_its_file(run_with: Run, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("sk-first\n")
+    with ScriptedBackend() as backend:
+        table = backend_table(backend.address, "chat", "chat")
+        config = f'{table}api_key_file = "{file}"\n'
+        with run_with(config) as harness:
+            for key in ("sk-first", "sk-second"):
+                file.write_text(f"{key}\n")
+                reload(harness.gateway, tmp_path, config)
+                backend.enqueue(f"chat-{key}", stream_reply(*stream_events("chat", TURN)))
+                harness.request("chat", f"chat-{key}", streamed=True)
+                [request] = backend.received(f"chat-{key}")
+                assert request.headers["authorization"] == f"Bearer {key}"
+            # The key is part of the client only, not of its connections.
+            assert backend.connection_count == 1
