@@ -98,7 +98,7 @@ def check_request(body: bytes, target: Target, *, is_changed: bool) -> None:
     try:
         if target == "responses":
             request = _RESPONSES_REQUEST.decode(body)
-            _check_pairs(_ids_of_items(request.input), ends_open=not request.model)
+            _check_pairs(_ids_of_items("input", request.input), ends_open=not request.model)
             return
         found = (_CHAT_REQUEST if is_changed else _UNCHANGED_REQUEST).decode(body)
     except DECODE_ERRORS as error:
@@ -112,7 +112,7 @@ def check_conversation(body: bytes) -> None:
         conversation = _CONVERSATION.decode(body)
     except DECODE_ERRORS as error:
         raise _invalid(error) from None
-    _check_pairs(_ids_of_items(conversation.items), ends_open=False)
+    _check_pairs(_ids_of_items("items", conversation.items), ends_open=False)
 
 
 def check_reply(body: bytes, target: Target) -> None:
@@ -141,13 +141,13 @@ def _ids_of_messages(messages: Sequence[_Message | _UnchangedMessage]) -> Iterat
         yield f"messages[{number}]", [call.id for call in calls], output
 
 
-def _ids_of_items(items: Sequence[KnownItem]) -> Iterator[_Ids]:
+def _ids_of_items(name: str, items: Sequence[KnownItem]) -> Iterator[_Ids]:
     for number, item in enumerate(items):
         match item:
             case FunctionCallItem() | CustomCallItem():
-                yield f"input[{number}]", (item.call_id,), None
+                yield f"{name}[{number}]", (item.call_id,), None
             case FunctionOutputItem() | CustomOutputItem():
-                yield f"input[{number}]", (), item.call_id or ""
+                yield f"{name}[{number}]", (), item.call_id or ""
             case _:
                 pass
 

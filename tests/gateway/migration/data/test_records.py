@@ -123,6 +123,7 @@ def test_list_of_messages() -> None:
 
 def test_thread_becomes_the_items_of_a_conversation() -> None:
     conversation, converted = convert(samples.THREAD, "responses")
+    judge_responses_request(encoded({"model": "m", "input": conversation["items"]}))
     assert conversation["metadata"] == {"topic": "tea"}
     assert_items(conversation["items"])
     paths = {loss.path for loss in converted.losses}
@@ -181,6 +182,15 @@ def test_call_of_a_thread_without_an_output_gets_one() -> None:
         converted = convert({**samples.THREAD, "steps": [pending]}, target)[1]
         assert b"No output was recorded for this call." in converted.body
         assert "steps[0].step_details.tool_calls[0]" in {loss.path for loss in converted.losses}
+
+
+def test_call_of_a_thread_needs_an_id() -> None:
+    step: JsonObject = {
+        "object": "thread.run.step",
+        "step_details": {"tool_calls": [{"type": "function", "function": samples.CALL}]},
+    }
+    with pytest.raises(adapters.DragomanError, match=r"items\[0\] has a call without an id"):
+        convert(step, "responses")
 
 
 def test_several_threads_become_several_conversations() -> None:
