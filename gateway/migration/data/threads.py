@@ -199,8 +199,9 @@ def _part(part: _Part, role: str, path: str, losses: list[Loss]) -> JsonObject |
             if part.text.annotations:
                 reason = "citations refer to files of the Assistants API"
                 losses.append(Loss("dropped", f"{path}.text.annotations", reason))
-            kind = "output_text" if role == "assistant" else "input_text"
-            return {"type": kind, "text": part.text.value}
+            if role == "assistant":
+                return {"type": "output_text", "text": part.text.value, "annotations": []}
+            return {"type": "input_text", "text": part.text.value}
         case "refusal":
             return {"type": "refusal", "refusal": part.refusal}
         case "image_file" if role != "assistant":
