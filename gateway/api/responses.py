@@ -27,10 +27,10 @@ from gateway.http.headers import read_headers
 from gateway.http.sinks import AsgiSink
 from gateway.observability.record import ExchangeRecord
 from gateway.openapi import objects
-from gateway.openapi.document import STORE_ERRORS, StreamOperation, errors, responses
+from gateway.openapi.document import STORE_ERRORS, StoredReplyOperation, errors, responses
 from gateway.openapi.responses_reply import ResponsesEvent, ResponsesReply
 from gateway.store import Response as StoredResponse
-from gateway.turns.history import load_full_input, load_turn, response_body
+from gateway.turns.history import load_full_input, load_turn, read_settings, response_body
 
 ResponseId = Annotated[str, PathParameter(description="The id of the response.")]
 StreamFlag = Annotated[
@@ -52,7 +52,7 @@ class ResponseController(Controller):
         summary="Return a response or its events",
         description="`include` and `include_obfuscation` are accepted and ignored: responses are "
         "always returned in full, and events are not padded.",
-        operation_class=StreamOperation,
+        operation_class=StoredReplyOperation,
         responses=responses(
             ResponsesReply,
             "The response, or a stream of its events with `stream=true`.",
@@ -72,7 +72,9 @@ class ResponseController(Controller):
         """Return a response, or the events of a background response."""
         turn = await load_turn(context.store, principal.owner, response_id)
         if not stream:
-            return ASGIResponse(body=response_body(turn), media_type=JSON)
+            losses = read_settings(turn.response).losses
+            headers = {"dragoman-loss": losses} if losses else {}
+            return ASGIResponse(body=response_body(turn), media_type=JSON, headers=headers)
         if not worker.is_background(turn.response):
             raise NotStreamableError
         return _replay(context, turn.response, -1 if starting_after is None else starting_after)

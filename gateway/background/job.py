@@ -23,6 +23,7 @@ from gateway.background.queued_request import QueuedRequest, open_authorization,
 from gateway.background.recorder import EventRecorder, StopReason
 from gateway.context import AppContext
 from gateway.errors import ClientDisconnectedError
+from gateway.http.headers import loss_list
 from gateway.observability.logging import LOG
 from gateway.pipeline.handler import CreateRequest, handle_create, report_errors
 from gateway.store import JobUpdate, Store
@@ -109,7 +110,8 @@ def _finished(
     corrected = _correct_completed_at(reply, row.created)
     if corrected is not reply:
         events = [*events[:-1], read_body(events[-1]).encode_with(response=corrected)]
-    response, output = app.turns.finish(row, _OBJECT.decode(corrected))
+    losses = loss_list(recorder.record.losses)
+    response, output = app.turns.finish(row, _OBJECT.decode(corrected), losses)
     numbered = tuple(renumber(events, recorder.next_event))
     return JobUpdate(row.id, recorder.node, numbered, finished=response, output=output)
 

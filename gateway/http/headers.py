@@ -189,7 +189,13 @@ def request_id_header(request_id: str) -> tuple[bytes, bytes]:
 
 
 def loss_header(losses: Iterable[Loss]) -> Headers:
-    """Return a header that lists losses as a structured-field list (RFC 9651)."""
+    """Return a header that lists losses."""
+    listed = loss_list(losses)
+    return [(b"dragoman-loss", listed.encode())] if listed else []
+
+
+def loss_list(losses: Iterable[Loss]) -> str:
+    """Return losses as a structured-field list (RFC 9651), without those that are adapted."""
     members: list[str] = []
     size = omitted = 0
     for group in summarize_losses(losses):
@@ -201,7 +207,7 @@ def loss_header(losses: Iterable[Loss]) -> Headers:
         members.append(member)
     if omitted:
         members.append(f"more;count={omitted}")
-    return [(b"dragoman-loss", ", ".join(members).encode())] if members else []
+    return ", ".join(members)
 
 
 def _member(group: LossGroup) -> str:

@@ -241,6 +241,16 @@ class TranslatedOperation(Operation):
 
 
 @dataclass
+class StoredReplyOperation(StreamOperation, TranslatedOperation):
+    """An operation that returns a stored response, with the losses of its exchange."""
+
+    def __post_init__(self) -> None:
+        """Add the stream and the header."""
+        StreamOperation.__post_init__(self)
+        TranslatedOperation.__post_init__(self)
+
+
+@dataclass
 class CreateOperation(StreamOperation, TranslatedOperation):
     """An operation that creates a reply through a backend."""
 

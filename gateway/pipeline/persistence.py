@@ -1,6 +1,6 @@
 """Save a reply and its reasoning, before the end of the reply is sent."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -10,6 +10,7 @@ from adapters import Loss, ReplyEnd, RequestBody
 from adapters.json_text import DECODE_ERRORS
 from adapters.wire.json_object import MISSING, NULL, decode
 from gateway.context import AppContext
+from gateway.http.headers import loss_list
 from gateway.pipeline.stored_reasoning import ReasoningOrigin, save_reasoning
 from gateway.store import Completion
 from gateway.turns.items import LEGAL_ID
@@ -26,8 +27,8 @@ _NO_MESSAGES: Final = Raw(b"[]")
 class Saver(Protocol):
     """An object that saves replies, in the database or in memory."""
 
-    async def save(self, reply: Mapping[str, object]) -> None:
-        """Save a reply; when this returns, it is committed."""
+    async def save(self, reply: Mapping[str, object], losses: Sequence[Loss], /) -> None:
+        """Save a reply, with its losses if that is possible; then it is committed."""
         ...
 
 
@@ -37,9 +38,9 @@ class ResponseSaver(Struct, frozen=True):
     app: AppContext
     turn: Turn
 
-    async def save(self, reply: Mapping[str, object]) -> None:
+    async def save(self, reply: Mapping[str, object], losses: Sequence[Loss]) -> None:
         """Save the response with its turn."""
-        await self.app.turns.save(self.turn, reply)
+        await self.app.turns.save(self.turn, reply, loss_list(losses))
 
 
 class ConnectionSaver(Struct, frozen=True):
@@ -49,7 +50,7 @@ class ConnectionSaver(Struct, frozen=True):
     cache: ResponseCache
     turn: Turn
 
-    async def save(self, reply: Mapping[str, object]) -> None:
+    async def save(self, reply: Mapping[str, object], _losses: Sequence[Loss]) -> None:
         """Keep the response in memory."""
         self.cache.add(self.turn, self.app.turns.stored_turn(self.turn, reply))
 
@@ -65,7 +66,7 @@ class CompletionSaver(Struct, frozen=True):
     messages: Raw
     metadata: dict[str, str]
 
-    async def save(self, reply: Mapping[str, object]) -> None:
+    async def save(self, reply: Mapping[str, object], _losses: Sequence[Loss]) -> None:
         """Save the completion under its own id, or a new one if that is not usable."""
         name = _read_id(reply) or self.app.ids.id("chatcmpl-")
         body = Raw(_ENCODER.encode(reply))
@@ -116,13 +117,19 @@ def _read_id(reply: Mapping[str, object]) -> str | None:
 
 
 async def save_reply(
-    app: AppContext, end: ReplyEnd, saver: Saver | None, origin: ReasoningOrigin
+    app: AppContext,
+    end: ReplyEnd,
+    saver: Saver | None,
+    origin: ReasoningOrigin,
+    found: Sequence[Loss],
 ) -> list[Loss]:
-    """Save a reply and the reasoning that the client does not carry; return the losses.
+    """Save a reply and the reasoning that the client does not carry; return the new losses.
+
+    A stored response has these losses and those that were `found` before.
 
     Raises a `DragomanError` if saving fails.
     """
     losses = await save_reasoning(app, end.reasoning, origin) if end.reasoning else []
     if saver is not None and end.client_reply is not None:
-        await saver.save(end.client_reply)
+        await saver.save(end.client_reply, [*found, *losses])
     return losses

@@ -7,7 +7,7 @@ from typing import Final
 
 import httpx
 
-from adapters import DragomanError, InvalidReplyError, Loss, ReplyEnd
+from adapters import DragomanError, InvalidReplyError, ReplyEnd
 from adapters.ir.types import Error
 from adapters.wire.error_body import to_error
 from gateway.context import AppContext
@@ -160,16 +160,15 @@ async def send_end(
 ) -> None:
     """Save the reply, then send its end; with `drain`, also forward the backend's later events."""
     reply, sink, record = exchange.reply, sender.sink, sender.sink.record
-    losses: list[Loss] = []
+    losses = [*end.losses]
+    if custom_inputs := reply.custom_inputs:
+        losses += await check_inputs(custom_inputs)
     try:
-        losses += await save_reply(app, end, saver, exchange.origin)
+        losses += await save_reply(app, end, saver, exchange.origin, [*exchange.losses, *losses])
     except DragomanError as error:
         LOG.warning("response not stored", error=error.message)
         end = reply.fail_to_store(end, to_error(error))
         record.note_exception(error)
-    losses += end.losses
-    if custom_inputs := reply.custom_inputs:
-        losses += await check_inputs(custom_inputs)
     record.losses += losses
     record.usage = end.usage
     if end.error is not None:

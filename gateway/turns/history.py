@@ -15,7 +15,7 @@ from gateway.errors import (
     PreviousResponseUnfinishedError,
     ResponseNotFoundError,
 )
-from gateway.store import RUNNING, ChainLink, Item, Page, Store, StoredTurn
+from gateway.store import RUNNING, ChainLink, Item, Page, Response, Store, StoredTurn
 from gateway.turns.items import IMAGE_CALL
 from gateway.turns.state_fields import StateFields, read_reference
 
@@ -26,9 +26,12 @@ _MAX_SHOWN: Final = 100
 
 
 class Settings(Struct, frozen=True, omit_defaults=True):
-    """The fields of a stored response that later turns need besides its items."""
+    """What is stored of a response besides its body and its items."""
 
+    # The model of later turns.
     model: str = ""
+    # The losses of the exchange, also those found in the stream, in the form of the header.
+    losses: str = ""
 
 
 class _ItemHead(Struct):
@@ -79,7 +82,7 @@ async def _load_chain(store: Store, owner: str, response_id: str) -> History:
     last = chain[-1]
     if last.status in RUNNING:
         raise PreviousResponseUnfinishedError(response_id, last.status)
-    settings = _SETTINGS.decode(last.settings) or Settings()
+    settings = read_settings(last)
     items = await _chain_items(store, owner, chain)
     return History(items, parent=response_id, model=settings.model or None)
 
@@ -167,6 +170,11 @@ async def load_turn(store: Store, owner: str, response_id: str) -> StoredTurn:
     if turn is None:
         raise ResponseNotFoundError(response_id)
     return turn
+
+
+def read_settings(response: Response | ChainLink) -> Settings:
+    """Return the settings of a stored response."""
+    return _SETTINGS.decode(response.settings) or Settings()
 
 
 def response_body(turn: StoredTurn) -> bytes:

@@ -20,6 +20,7 @@ from gateway.turns.history import (
     Settings,
     check_outputs_have_calls,
     load_history,
+    read_settings,
     resolve_item_references,
 )
 from gateway.turns.items import is_compaction_trigger, to_stored_item, user_message
@@ -126,9 +127,11 @@ class TurnService:
             overrides=overrides,
         )
 
-    async def save(self, turn: Turn, reply: Mapping[str, object]) -> None:
+    async def save(self, turn: Turn, reply: Mapping[str, object], losses: str = "") -> None:
         """Save a finished response; when this returns, it is committed."""
-        await self._store.responses.save(self.stored_turn(turn, reply))
+        queued = self.stored_turn(turn, reply)
+        response = _with_losses(queued.response, losses)
+        await self._store.responses.save(replace(queued, response=response))
 
     def stored_turn(self, turn: Turn, reply: Mapping[str, object]) -> StoredTurn:
         """Return the stored form of a finished turn."""
@@ -137,7 +140,7 @@ class TurnService:
         return replace(queued, response=response, output=output)
 
     def finish(
-        self, response: Response, reply: Mapping[str, object]
+        self, response: Response, reply: Mapping[str, object], losses: str = ""
     ) -> tuple[Response, tuple[Item, ...]]:
         """Return a finished response, and the stored form of its valid output items."""
         output: list[Item] = []
@@ -147,7 +150,16 @@ class TurnService:
         status = _final_status(reply.get("status"), output)
         # The output items are stored separately.
         body = Raw(_ENCODER.encode(dict(reply) | {"output": (), "status": status}))
-        return replace(response, status=status, body=body), tuple(output)
+        finished = replace(response, status=status, body=body)
+        return _with_losses(finished, losses), tuple(output)
+
+
+def _with_losses(response: Response, losses: str) -> Response:
+    """Return a response with the losses of its exchange."""
+    if not losses:
+        return response
+    settings = replace(read_settings(response), losses=losses)
+    return replace(response, settings=Raw(_ENCODER.encode(settings)))
 
 
 def queued_turn(turn: Turn, body: Raw) -> StoredTurn:

@@ -304,6 +304,28 @@ def test_losses_have_the_paths_of_the_client(storing: Harness) -> None:
     assert str(storing.post(bad).error["param"]).startswith("input[0]")
 
 
+@pytest.mark.parametrize("how", [{"stream": True}, {}, {"background": True}], ids=str)
+def test_stored_response_has_the_losses_of_its_exchange(storing: Harness, how: JsonObject) -> None:
+    def reply(received: ReceivedRequest) -> Script:
+        script = reply_script("chat", Turn("hello"), received.json())
+        # Both have the same length, which is in the head of the reply.
+        return tuple(
+            step.replace(b'"stop"', b'"odd!"') if type(step) is bytes else step for step in script
+        )
+
+    model = storing.new_model("chat")
+    storing.backend.respond_with(model, reply)
+    created = storing.post({"model": model, "input": "hi", "truncation": "auto", **how})
+    name = str(re.findall(rb'"id": ?"(resp_[0-9a-f]+)"', created.body)[-1], "ascii")
+    wait_until(lambda: storing.sdk.responses.retrieve(name).status == "completed")
+    stored = storing.sdk.responses.with_raw_response.retrieve(name)
+    losses = stored.headers["dragoman-loss"]
+    assert 'path="truncation"' in losses
+    # It is found at the end of the reply, after the header of a stream is sent.
+    assert 'path="status"' in losses
+    assert ('path="status"' in created.headers.get("dragoman-loss", "")) == (not how)
+
+
 # Tool outputs must belong to a call of the history
 
 CALL = Item("fc_1", Raw(b'{"type":"function_call","call_id":"call_1","name":"f"}'))
