@@ -176,12 +176,13 @@ def _read_thread(found: Sequence[_Found]) -> Thread:
             case "thread.run.step":
                 items += _calls(one.entry.step_details.tool_calls, one.path, losses)
             case _:
-                items.append(_message(one.entry, one.path, losses))
+                items += _message(one.entry, one.path, losses)
     settings, paths = read_settings([(run.fields, run.path) for run in runs], losses)
     return Thread(items, settings, paths, metadata, tuple(losses))
 
 
-def _message(message: _Entry, path: str, losses: list[Loss]) -> JsonObject:
+def _message(message: _Entry, path: str, losses: list[Loss]) -> list[JsonObject]:
+    """Return a message; none if it has no part that is converted."""
     if message.attachments:
         reason = "files of a message are not converted; upload them again"
         losses.append(Loss("dropped", f"{path}.attachments", reason, "capability"))
@@ -190,7 +191,10 @@ def _message(message: _Entry, path: str, losses: list[Loss]) -> JsonObject:
         for number, one in enumerate(message.content)
         if (part := _part(one, message.role, f"{path}.content[{number}]", losses)) is not None
     ]
-    return {"type": "message", "role": message.role, "content": parts}
+    if not parts:
+        losses.append(Loss("dropped", path, "the message has no content", "capability"))
+        return []
+    return [{"type": "message", "role": message.role, "content": parts}]
 
 
 def _part(part: _Part, role: str, path: str, losses: list[Loss]) -> JsonObject | None:

@@ -184,6 +184,24 @@ def test_call_of_a_thread_without_an_output_gets_one() -> None:
         assert "steps[0].step_details.tool_calls[0]" in {loss.path for loss in converted.losses}
 
 
+def test_parts_of_messages_in_a_thread() -> None:
+    image: JsonObject = {"type": "image_file", "image_file": {"file_id": "file_1"}}
+    url: JsonObject = {"type": "image_url", "image_url": {"url": "https://a.b/c", "detail": "low"}}
+    refusal: JsonObject = {"type": "refusal", "refusal": "No."}
+    head: JsonObject = {"object": "thread.message", "created_at": 1}
+    messages = [
+        {**head, "role": "user", "content": [image, url]},
+        {**head, "role": "assistant", "content": [refusal]},
+        # The service has no images of the assistant, so nothing is left of this message.
+        {**head, "role": "assistant", "content": [image]},
+    ]
+    conversation, converted = convert({"messages": messages}, "responses")
+    judge_responses_request(encoded({"model": "m", "input": conversation["items"]}))
+    assert [len(item["content"]) for item in conversation["items"]] == [2, 1]
+    lost = {loss.path for loss in converted.losses}
+    assert lost == {"created_at", "messages[2].content[0]", "messages[2]"}
+
+
 def test_call_of_a_thread_needs_an_id() -> None:
     step: JsonObject = {
         "object": "thread.run.step",
