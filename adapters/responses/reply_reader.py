@@ -62,6 +62,8 @@ _REPEATED_FIELDS = frozenset(
     )
 )
 
+# The statuses of items that servers forgot to end.
+_UNENDED = (None, "in_progress")
 # The error for a response without output, by its status.
 _STATUS_ERRORS = {
     "cancelled": ir.Error("the response was cancelled", code="cancelled"),
@@ -135,12 +137,12 @@ def _read_finish(status: str | None, details: JsonObject | None, losses: Losses)
 def _read_output(
     fields: JsonObject, finish: ir.Finish, context: ReplyContext
 ) -> tuple[ir.Item, ...]:
-    """Read the items; items without a status are complete, except the last one if truncated."""
+    """Read the items; those without an end are complete, except the last one if truncated."""
     items: list[ir.Item] = []
     raws, path = fields.array("output"), fields.at("output")
     for number, raw in enumerate(raws):
         item = read_output_item(raw, f"{path}[{number}]", context)
-        if isinstance(item, ir.Message | ir.ToolCall | ir.Reasoning) and item.status is None:
+        if isinstance(item, ir.Message | ir.ToolCall | ir.Reasoning) and item.status in _UNENDED:
             truncated = finish.reason in ("length", "filter") and number == len(raws) - 1
             item = replace(item, status="incomplete" if truncated else "completed")
         items.append(item)
