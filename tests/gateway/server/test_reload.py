@@ -21,6 +21,7 @@ from tests.gateway.gateway_process import Gateway, run_gateway
 from tests.gateway.waiting import TIMEOUT_SECONDS, wait_until
 from tests.gateway.websocket_client import WebSocketClient
 from tests.judges import sdk as judge
+from tests.reload_under_load import run as run_load
 
 TURN = Turn("One two three four five six.")
 RELOADED, REFUSED = '"configuration reloaded"', '"configuration not reloaded"'
@@ -226,3 +227,11 @@ def test_key_of_a_backend_is_read_again_from_its_file(run_with: Run, tmp_path: P
                 assert request.headers["authorization"] == f"Bearer {key}"
             # The key is part of the client only, not of its connections.
             assert backend.connection_count == 1
+
+
+def test_streams_are_complete_while_files_are_reloaded() -> None:
+    result = run_load(seconds=3, clients=8, workers=2)
+    assert result.failures == []
+    assert result.streams
+    assert result.reloaded
+    assert result.refused
