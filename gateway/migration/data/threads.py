@@ -18,7 +18,8 @@ from gateway.migration.data.thread_fields import JsonObject, dropped_fields, rea
 
 # The fields of an export that contain objects of the API.
 _CONTAINERS = ("thread", "messages", "data", "runs", "run_steps", "steps")
-_TYPES = frozenset(("thread", "thread.message", "thread.run", "thread.run.step"))
+# A tuple, because the value of a field may be a list, which no set accepts.
+_TYPES = ("thread", "thread.message", "thread.run", "thread.run.step")
 _SEVERAL = 2
 _BOOKKEEPING_LOSS = Loss(
     "dropped", "created_at", "a conversation has no ids, times and states of the Assistants API"

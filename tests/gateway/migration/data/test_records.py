@@ -325,6 +325,10 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
         b'{"model":"m","messages":[{"role":"assistant","tool_calls":[{"id":"a"}]}]}',
         "messages[0] has a call 'a' without an output",
     ),
+    "an object of an unknown kind": (
+        b'{"messages":{"data":[{"object":["thread"]}]}}',
+        "the converted record is not valid: Expected `array`, got `object`",
+    ),
     "calls with the same id": (
         b'{"messages":[{"role":"assistant","tool_calls":[{"id":"a"},{"id":"a"}]}]}',
         "messages[0] has the id 'a' of another call",
