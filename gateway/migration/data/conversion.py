@@ -78,6 +78,9 @@ def convert_batch(batch: Batch, target: Target) -> ConvertedBatch:
         except DragomanError as error:
             failures.append(Failure(place, str(error)))
             continue
+        except Exception as error:  # noqa: BLE001 - one record must not end a long conversion
+            failures.append(Failure(place, f"internal error: {error!r}"))
+            continue
         records.append(converted.body)
         losses += [(place, loss) for loss in converted.losses]
     return ConvertedBatch(records, failures, losses)

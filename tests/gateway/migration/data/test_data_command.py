@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from gateway.migration.data.records import ConvertedRecord
 from tests.gateway.cli import command_line as cli
 from tests.gateway.migration.data import samples
 from tests.gateway.waiting import wait_until
@@ -51,6 +52,19 @@ def test_failures_are_printed_by_line(folder: Path) -> None:
     assert printed[1:] == ["2 records converted, 1 failed", ADAPTED.format(" x2")]
     lines = (folder / "out.jsonl").read_bytes().splitlines()
     assert [len(json.loads(line)["tools"]) for line in lines] == [1, 1]
+
+
+def test_internal_error_fails_one_record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def convert(record: bytes, _target: str) -> ConvertedRecord:
+        if record == BROKEN.strip():
+            raise ValueError("x")
+        return ConvertedRecord(record)
+
+    monkeypatch.setattr("gateway.migration.data.conversion.convert_record", convert)
+    exit_code, printed = migrate(folder, f"--to chat --output {folder}/out.jsonl")
+    assert exit_code == 3
+    assert printed[0] == "dragoman: line 3: internal error: ValueError('x')"
+    assert printed[1] == "2 records converted, 1 failed"
 
 
 def test_failures_and_losses_have_files(folder: Path) -> None:
