@@ -7,11 +7,11 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 from itertools import chain, islice
 from multiprocessing.process import BaseProcess
 from threading import Thread
 
+import msgspec
 from msgspec import Struct, field
 
 from adapters import DragomanError, Loss
@@ -41,6 +41,9 @@ class ConvertedBatch(Struct, frozen=True):
     records: list[bytes]
     failures: list[Failure]
     losses: list[tuple[Place, Loss]]
+
+
+_CONVERTED = msgspec.msgpack.Decoder(ConvertedBatch)
 
 
 class Totals(Struct):
@@ -92,27 +95,31 @@ def convert_batches(
     """Yield the converted batches in their order; several are converted by processes."""
     batches = iter(batches)
     head = list(islice(batches, _FEW_BATCHES))
-    convert = partial(convert_batch, target=target)
     if processes == 1 or len(head) < _FEW_BATCHES:
-        yield from map(convert, chain(head, batches))
+        yield from (convert_batch(batch, target) for batch in chain(head, batches))
         return
     # A fresh interpreter is safe wherever this is called, also beside threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, _prepare_process) as pool:
-        waiting = deque[Future[ConvertedBatch]]()
+        waiting = deque[Future[bytes]]()
         try:
             for batch in chain(head, batches):
-                waiting.append(pool.submit(convert, batch))
+                waiting.append(pool.submit(_convert_encoded, batch, target))
                 if len(waiting) > processes * _BATCHES_AHEAD:
-                    yield waiting.popleft().result()
+                    yield _CONVERTED.decode(waiting.popleft().result())
             while waiting:
-                yield waiting.popleft().result()
+                yield _CONVERTED.decode(waiting.popleft().result())
         except BrokenProcessPool:
             message = "a process of the conversion was ended; try again with fewer --jobs"
             raise DragomanError(None, message) from None
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def _convert_encoded(batch: Batch, target: Target) -> bytes:
+    """Return a converted batch as MessagePack; pickling its losses takes much longer."""
+    return msgspec.msgpack.encode(convert_batch(batch, target))
 
 
 def _prepare_process() -> None:
