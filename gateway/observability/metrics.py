@@ -1,10 +1,11 @@
 """Prometheus metrics of exchanges, in addition to those of Litestar's plugin.
 
-Values that clients choose freely, such as the model, are no labels, or only a limited number of
-them, so that the number of time series is limited.
+Clients choose the names of models freely, so only a limited number of them are labels; the others
+are counted together. So the number of time series is limited.
 """
 
 from functools import cache
+from http import HTTPStatus
 
 from litestar.plugins.prometheus import PrometheusConfig, PrometheusController
 from prometheus_client import Counter, Gauge, Histogram
@@ -20,7 +21,7 @@ _BUCKETS_SECONDS = (0.005, 0.02, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 _REQUESTS = Counter(
     "dragoman_requests_total",
     "Requests that were sent to a backend or rejected, by status and outcome",
-    (*_ROUTE_LABELS, "status", "outcome"),
+    (*_ROUTE_LABELS, "model", "status", "outcome"),
 )
 _DURATION = Histogram(
     "dragoman_request_duration_seconds",
@@ -35,7 +36,9 @@ _TIME_TO_FIRST_BYTE = Histogram(
     buckets=_BUCKETS_SECONDS,
 )
 _TOKENS = Counter(
-    "dragoman_tokens_total", "Tokens as reported by backends", ("backend", "token_type")
+    "dragoman_tokens_total",
+    "Tokens as reported by backends",
+    ("backend", "model", "token_type"),
 )
 _LOSSES = Counter(
     "dragoman_losses_total",
@@ -54,10 +57,10 @@ _LEGACY_REQUESTS = Counter(
     "Requests of legacy clients, by the name of their key and by model",
     ("key", "model"),
 )
-# Further models of legacy clients are counted as one.
-_MAX_LEGACY_MODELS = 100
+# Further models are counted as one.
+_MAX_MODELS = 100
 _OTHER_MODELS = "other"
-_legacy_models: set[str] = set()
+_models: set[str] = set()
 
 _RECORDINGS = Counter(
     "dragoman_recordings_total",
@@ -111,8 +114,8 @@ HTTP_METRICS = PrometheusConfig(
 
 # The label lookups are cached because they take longer than counting.
 @cache
-def _requests(route: _Route, status: int, outcome: Outcome) -> Counter:
-    return _REQUESTS.labels(*route, status, outcome)
+def _requests(route: _Route, model: str, status: int, outcome: Outcome) -> Counter:
+    return _REQUESTS.labels(*route, model, status, outcome)
 
 
 @cache
@@ -121,24 +124,25 @@ def _times(route: _Route) -> tuple[Histogram, Histogram]:
 
 
 @cache
-def _tokens(backend: str) -> tuple[Counter, Counter]:
-    return _TOKENS.labels(backend, "input"), _TOKENS.labels(backend, "output")
+def _tokens(backend: str, model: str) -> tuple[Counter, Counter]:
+    return _TOKENS.labels(backend, model, "input"), _TOKENS.labels(backend, model, "output")
 
 
 def record_metrics(record: ExchangeRecord) -> None:
     """Add one exchange to the metrics."""
     route = (record.client_dialect, record.backend_dialect, record.backend)
-    _requests(route, record.status, record.outcome).inc()
+    model = _model_label(record)
+    _requests(route, model, record.status, record.outcome).inc()
     duration, time_to_first_byte = _times(route)
     duration.observe(record.elapsed())
     if record.time_to_first_byte is not None:
         time_to_first_byte.observe(record.time_to_first_byte)
     if record.usage is not None:
-        input_tokens, output_tokens = _tokens(record.backend)
+        input_tokens, output_tokens = _tokens(record.backend, model)
         input_tokens.inc(max(record.usage.input_tokens, 0))
         output_tokens.inc(max(record.usage.output_tokens, 0))
     if record.client_dialect == LEGACY.name:
-        _LEGACY_REQUESTS.labels(record.key_name or "", _legacy_model(record.model)).inc()
+        _LEGACY_REQUESTS.labels(record.key_name or "", model).inc()
     for name in record.failed_backends:
         _FAILOVERS.labels(name).inc()
     for name in record.refused_fields:
@@ -147,11 +151,19 @@ def record_metrics(record: ExchangeRecord) -> None:
         _LOSSES.labels(*route[:2], loss.action, loss.severity).inc()
 
 
-def _legacy_model(model: str) -> str:
-    """Return the label of a model, so that a client cannot create series without end."""
-    if len(_legacy_models) < _MAX_LEGACY_MODELS:
-        _legacy_models.add(model)
-    return model if model in _legacy_models else _OTHER_MODELS
+def _model_label(record: ExchangeRecord) -> str:
+    """Return the label of a model, so that a client cannot create series without end.
+
+    Models of failed requests are not added, because any client can send such names.
+    """
+    model = record.model
+    if model in _models:
+        return model
+    failed = record.outcome != "ok" or record.status >= HTTPStatus.BAD_REQUEST
+    if not model or failed or len(_models) >= _MAX_MODELS:
+        return _OTHER_MODELS if model else ""
+    _models.add(model)
+    return model
 
 
 class BackendMetrics:
