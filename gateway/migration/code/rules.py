@@ -5,9 +5,9 @@ from typing import Final, Literal
 from msgspec import Struct
 
 # The rules of a family depend on each other: a program is rewritten by all of them or by none.
-Family = Literal["sdk", "functions", "langchain", "llamaindex"]
+Family = Literal["sdk", "functions", "frameworks"]
 # In the order in which their changes are applied.
-FAMILIES: Final[tuple[Family, ...]] = ("sdk", "functions", "langchain", "llamaindex")
+FAMILIES: Final[tuple[Family, ...]] = ("sdk", "functions", "frameworks")
 
 
 class Rule(Struct, frozen=True):
@@ -100,6 +100,31 @@ The reply has at most one call, because `parallel_tool_calls` is false. A variab
 tool call, as the result needs its id. A person must decide if a call is used in a way that cannot
 be followed, for example if it is stored in an object.""",
     ),
+    "responses-request": Rule(
+        "functions",
+        "A request is sent to Chat Completions (with `--to responses`).",
+        """\
+    client.chat.completions.create(messages=m)    ->    client.responses.create(input=m)
+    max_tokens=100                                ->    max_output_tokens=100
+    functions=[weather]                           ->    tools=[{"type": "function", **weather,
+                                                                "strict": False}]
+
+The schemas are not strict, as before. Fields that the Responses API does not have, and streams,
+whose events differ, are left. OpenAI keeps responses; `store=False` avoids it.""",
+    ),
+    "responses-reply": Rule(
+        "functions",
+        "A reply of Chat Completions is read (with `--to responses`).",
+        """\
+    reply.choices[0].message      ->    reply
+    message.content               ->    reply.output_text
+    message.function_call.name    ->    next(item for item in reply.output
+                                             if item.type == "function_call").name
+    messages.append(message)      ->    messages.extend(reply.output)
+
+A response has the text and the calls that a choice and its message have. Its output is sent back
+as it is, so that the results find their calls.""",
+    ),
     "legacy-type": Rule(
         "functions",
         "The program imports a type of the SDK for legacy functions.",
@@ -108,6 +133,25 @@ be followed, for example if it is stored in an object.""",
     ChatCompletionFunctionMessageParam    ->    ChatCompletionToolMessageParam
 
 The types are those of the values that the rewritten program has.""",
+    ),
+    "langchain": Rule(
+        "frameworks",
+        "The program uses legacy functions with LangChain.",
+        """\
+    bind_functions, convert_to_openai_function, OpenAIFunctionsAgent, create_openai_functions_agent,
+    additional_kwargs["function_call"], FunctionMessage and others
+
+The replacements, such as `bind_tools`, return other objects and need other prompts and parsers. So
+nothing is rewritten: a comment names the replacement.""",
+    ),
+    "llama-index": Rule(
+        "frameworks",
+        "The program uses legacy functions with LlamaIndex.",
+        """\
+    to_openai_function, OpenAIAgent, chat(functions=...), additional_kwargs["function_call"]
+
+Current versions have other classes for agents. So nothing is rewritten: a comment names the
+replacement.""",
     ),
     "finish-reason": Rule(
         "functions",

@@ -1,5 +1,6 @@
 """Calls that recurse as deeply as their input is nested."""
 
+import gc
 import sys
 import threading
 from collections.abc import Callable
@@ -21,11 +22,14 @@ def with_deep_stack(call: Callable[[], None]) -> None:
 
     limit, size = sys.getrecursionlimit(), threading.stack_size(_STACK_BYTES)
     sys.setrecursionlimit(_RECURSION_LIMIT)
+    # The nodes of large sources would be searched for garbage again and again.
+    gc.disable()
     try:
         thread = threading.Thread(target=run)
         thread.start()
         thread.join()
     finally:
+        gc.enable()
         threading.stack_size(size)
         sys.setrecursionlimit(limit)
     if raised:

@@ -14,6 +14,7 @@ from gateway.migration.code.python.values import CALL, Value
 
 PARAMETER = "tool_call_id"
 _MAXIMUM_DEPTH = 6
+_RULE = "function-message"
 _READS = {
     "message": "{value}.function_call",
     "choice": "{value}.message.function_call",
@@ -97,12 +98,16 @@ class CallIds:
             if not (is_before or self._program.is_inside(read, node)):
                 continue
             value = self._values.of(read)
-            if value is None or self._is_stale(read, node):
+            if value is None or value.is_delta:
                 continue
-            if not value.is_delta:
+            changed = self._changed_at(read, node)
+            if changed is None:
                 yield self._id_of(read, value)
+            elif self._program.scope(changed) is self._program.scope(node):
+                yield self._kept_before(changed, self._id_of(read, value))
         for name, value in self._values.variables(scope):
-            if self._is_bound_before(scope, name, order) and not value.is_delta:
+            is_current = self._is_bound_before(scope, name, order)
+            if is_current and self._is_current(scope, name, node) and not value.is_delta:
                 if value.kind == CALL:
                     yield self._id_of(cst.Name(name), value)
                 elif value.kind in _READS:
@@ -114,18 +119,38 @@ class CallIds:
             self._program.order(use) < order and self._program.is_target(use) for use in uses
         )
 
-    def _is_stale(self, read: cst.BaseExpression, node: cst.CSTNode) -> bool:
-        """Whether the variable of a read has another value at a later place."""
+    def _is_current(self, scope: Scope, name: str, node: cst.CSTNode) -> bool:
+        """Whether the last value of a variable before a place is a reply or a part of one."""
+        order = self._program.order(node)
+        bound = [
+            use
+            for use in self._program.uses(scope, name)
+            if self._program.order(use) < order and self._program.is_target(use)
+        ]
+        parent = self._program.parent(max(bound, key=self._program.order))
+        assign = self._program.parent(parent) if isinstance(parent, cst.AssignTarget) else None
+        return not isinstance(assign, cst.Assign) or self._values.of(assign.value) is not None
+
+    def _changed_at(self, read: cst.BaseExpression, node: cst.CSTNode) -> cst.CSTNode | None:
+        """Return where the variable of a read gets another value before a later place."""
         name = syntax.root(read)
         if name is None:
-            return False
+            return None
         start, end = self._program.order(read), self._program.order(node)
         for use in self._program.uses(self._program.binding(name), name.value):
             if start < self._program.order(use) < end and self._program.is_target(use):
-                assigned = self._program.statement(use)
-                if not self._program.is_inside(read, assigned):
-                    return self._program.scope(use) is self._program.scope(node)
-        return False
+                statement = self._program.statement(use)
+                if not self._program.is_inside(read, statement):
+                    return use
+        return None
+
+    def _kept_before(self, changed: cst.CSTNode, call_id: CallId) -> CallId:
+        """Keep an id in a variable before the variable of its message is changed."""
+        self._context.report.edits(_RULE).insert_before(
+            self._program.statement(changed),
+            lambda: f"{PARAMETER} = {syntax.code(call_id())}\n",
+        )
+        return _parameter
 
     def _id_of(self, read: cst.BaseExpression, value: Value) -> CallId:
         """Return the id of a call that an expression is."""

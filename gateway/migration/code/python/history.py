@@ -313,9 +313,27 @@ class _Call:
 
     def item(self, changed: cst.BaseExpression) -> cst.BaseExpression:
         """Return the item of the Responses API."""
+        if self._value is not None and self._value.is_dict and isinstance(changed, cst.Name):
+            # A dumped call has other fields too, which are not wanted.
+            template = (
+                '{"type": "function_call", "call_id": {call}["call_id"], "name": {call}["name"], '
+                '"arguments": {call}["arguments"]}'
+            )
+            return expression(template, call=changed)
         if self._value is not None:
             return self._call(changed)
         assert self._id is not None  # noqa: S101 - a call without a value has an id
+        match self._original, changed:
+            case cst.Call(func=cst.Attribute(value=call)), cst.Call(func=cst.Attribute(value=own)):
+                if self._context.values.kind(call) == CALL:
+                    # The other fields of a call are not wanted.
+                    template = (
+                        '{"type": "function_call", "call_id": {id}, "name": {call}.name, '
+                        '"arguments": {call}.arguments}'
+                    )
+                    return expression(template, id=self._id(), call=own)
+            case _:
+                pass
         head = expression(
             '{"type": "function_call", "call_id": {id}, **{function}}',
             id=self._id(),

@@ -10,11 +10,14 @@ from gateway.migration.code.findings import SourceResult
 from gateway.migration.code.python.annotations import TypeMigration
 from gateway.migration.code.python.call_ids import CallIds
 from gateway.migration.code.python.context import Context
+from gateway.migration.code.python.frameworks import FrameworkMigration
 from gateway.migration.code.python.history import HistoryMigration
+from gateway.migration.code.python.leftovers import Leftovers
 from gateway.migration.code.python.program import Program
 from gateway.migration.code.python.replies import ReplyMigration
 from gateway.migration.code.python.report import Report
 from gateway.migration.code.python.requests import RequestMigration
+from gateway.migration.code.python.responses import ResponsesMigration
 from gateway.migration.code.python.sdk_client import OldClientMigration
 from gateway.migration.code.python.sdk_replies import OldReplyMigration
 from gateway.migration.code.python.target import TARGETS
@@ -51,7 +54,12 @@ def migrate_modules(
     ReplyMigration(context).migrate()
     HistoryMigration(context, CallIds(context)).migrate()
     context.streams.migrate()
+    # A program without legacy functions keeps its API.
+    if to == "responses" and "functions" in context.report.families:
+        ResponsesMigration(context).migrate()
     RequestMigration(context).migrate()
+    FrameworkMigration(context).migrate()
+    Leftovers(context).find()
     return _results(context.report, program, rules)
 
 

@@ -71,6 +71,14 @@ class ReplyMigration:
                 return
             self._report.leave(node, READ, _MESSAGE, _ASSIGNED)
             return
+        if self._is_tried(node):
+            reason = "a KeyError tells whether there is a call; test tool_calls instead"
+            self._report.leave(node, READ, _MESSAGE, reason)
+            return
+        if self._is_text(node):
+            reason = "the text of a call differs; write its name and arguments"
+            self._report.leave(node, READ, _MESSAGE, reason)
+            return
         loop_variable = self._context.loops.variable(node)
         if loop_variable is not None:
             self._migrate_in_loop(node, value, loop_variable)
@@ -86,6 +94,9 @@ class ReplyMigration:
                 self._migrate_none(node, target.has_calls)
             case "member":
                 self._rewrite(node, self._function(node, value, target.first_call))
+            case "kept" if self._is_mixed(node):
+                reason = "the variable is a call here, and something else at another place"
+                self._report.leave(node, READ, _MESSAGE, reason)
             case "kept":
                 is_guarded = self._context.uses.is_guarded(node, node)
                 self._rewrite(node, target.first_call if is_guarded else self._any_call(node))
@@ -98,6 +109,41 @@ class ReplyMigration:
                     self._rewrite(node, self._function(node, value, target.first_call))
                 else:
                     self._rewrite(node, self._function_or_none(node, value))
+
+    def _is_mixed(self, node: cst.BaseExpression) -> bool:
+        """Whether the variable that a call is assigned to is also something else."""
+        parent = self._program.parent(node)
+        targets: list[cst.BaseExpression] = []
+        match parent:
+            case cst.Assign():
+                targets = [one.target for one in parent.targets]
+            case cst.NamedExpr(target=target) | cst.AnnAssign(target=target):
+                targets = [target]
+            case _:
+                pass
+        root = syntax.root(node)
+        names = [one for one in targets if isinstance(one, cst.Name)]
+        is_reused = root is not None and any(one.value == root.value for one in names)
+        return is_reused or any(map(self._context.values.is_mixed, names))
+
+    def _is_tried(self, node: cst.BaseExpression) -> bool:
+        """Whether the program handles the exception of a missing item here."""
+        if not isinstance(node, cst.Subscript):
+            return False
+        inner: cst.CSTNode = node
+        for outer in self._program.ancestors(node):
+            if isinstance(outer, cst.Try) and inner is outer.body:
+                types = [one.type for one in outer.handlers if one.type is not None]
+                if any("KeyError" in syntax.code(one) for one in types):
+                    return not self._context.uses.is_guarded(node, node)
+            inner = outer
+        return False
+
+    def _is_text(self, node: cst.BaseExpression) -> bool:
+        """Whether the text form of a whole call is used."""
+        parent = self._program.parent(node)
+        call = self._program.parent(parent) if isinstance(parent, cst.Arg) else None
+        return isinstance(call, cst.Call) and syntax.code(call.func) in ("str", "repr")
 
     def _is_harmless_change(self, node: cst.BaseExpression, parent: cst.CSTNode) -> bool:
         """Whether an assignment is a request or a message of the history, migrated there."""
@@ -239,16 +285,34 @@ class ReplyMigration:
             self._migrate_reason(side)
 
     def _migrate_reason(self, side: cst.BaseExpression) -> None:
+        if self._target.name == "responses":
+            self._report.find(side, FINISH_REASON, _REASON_MESSAGE)
+            return
         self._report.rewrite(
             side, FINISH_REASON, _REASON_MESSAGE, lambda one: syntax.with_text(one, "tool_calls")
         )
 
     def _migrate_group(self, side: cst.BaseExpression, other: cst.BaseExpression) -> None:
         """Rewrite `finish_reason in ("stop", "function_call")`."""
+        if isinstance(side, cst.Name) and self._context.is_reason(other):
+            side = self._literal(side)
         if isinstance(side, cst.Tuple | cst.List | cst.Set) and self._context.is_reason(other):
             for element in side.elements:
                 if syntax.string(element.value) == FIELD:
                     self._migrate_reason(element.value)
+
+    def _literal(self, name: cst.Name) -> cst.BaseExpression:
+        """Return the collection that a variable is, if it is assigned once."""
+        for use in self._program.uses(self._program.binding(name), name.value):
+            target = self._program.parent(use)
+            assign = self._program.parent(target) if isinstance(target, cst.AssignTarget) else None
+            if isinstance(assign, cst.Assign):
+                match assign.value:
+                    case cst.Call(args=[argument]):
+                        return argument.value
+                    case _:
+                        return assign.value
+        return name
 
     def _migrate_membership(self, comparison: cst.Comparison, message: cst.BaseExpression) -> None:
         """Rewrite `"function_call" in message`."""

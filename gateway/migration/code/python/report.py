@@ -60,6 +60,21 @@ class Report:
         if finding not in findings:
             findings.append(finding)
 
+    def all_findings(self) -> list[Finding]:
+        """Return the findings in all modules."""
+        return [one for findings in self.findings.values() for one in findings]
+
+    @property
+    def families(self) -> set[Family]:
+        """The families with findings."""
+        return {RULES[one.rule].family for one in self.all_findings()}
+
+    def has_change(self, node: cst.CSTNode) -> bool:
+        """Whether a node is rewritten by a change of its own."""
+        return any(
+            change.node is node for changes in self._changes.values() for change in changes.all
+        )
+
     def decide(self, rules: Collection[str]) -> None:
         """Decide which families are rewritten, if only these rules are selected."""
         found = {one.rule for findings in self.findings.values() for one in findings}

@@ -132,6 +132,13 @@ class RequestMigration:
             return False
         parameters = (*scope.params.params, *scope.params.kwonly_params)
         defaults = [one.default for one in parameters if one.name.value == name]
+        tests = [
+            outer.test
+            for outer in self._program.ancestors(node)
+            if isinstance(outer, cst.If | cst.IfExp)
+        ]
+        if any(name in syntax.code(test).split() for test in tests):
+            return False
         return any(one is not None and syntax.code(one) in _NOT_GIVEN for one in defaults)
 
     # Items: `arguments["functions"] = ...`
@@ -307,21 +314,13 @@ class RequestMigration:
 
 def _wrapped(template: str, function: cst.BaseExpression) -> cst.BaseExpression:
     """Return a template with a function, whose entries are merged into it if it is a literal."""
-    if "**{function}" not in template or not isinstance(function, cst.Dict):
+    spread = "**{function}"
+    if spread not in template or not isinstance(function, cst.Dict) or not function.elements:
         return expression(template, function=function)
-    outer = expression(
-        template.replace("**{function}", '"function": {function}'), function=function
-    )
-    assert isinstance(outer, cst.Dict)  # noqa: S101 - all templates are dictionaries
-    place = [name for name, _ in syntax.dict_items(outer)].index("function")
-    head, tail = outer.elements[:place], outer.elements[place + 1 :]
-    body = list(function.elements)
-    if tail and body and not isinstance(body[-1].comma, cst.Comma):
-        body[-1] = body[-1].with_changes(comma=syntax.space_comma())
-    last_comma = function.elements[-1].comma if function.elements else cst.MaybeSentinel.DEFAULT
-    elements: list[cst.BaseDictElement] = [*head, *body, *tail]
-    elements[-1] = elements[-1].with_changes(comma=last_comma)
-    return function.with_changes(elements=elements)
+    head = expression(template.replace(f", {spread}", ""))
+    assert isinstance(head, cst.Dict)  # noqa: S101 - all templates are dictionaries
+    fields = [one.with_changes(comma=syntax.space_comma()) for one in head.elements]
+    return function.with_changes(elements=[*fields, *function.elements])
 
 
 def _condition(value: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression]:

@@ -39,7 +39,9 @@ class OldReplyMigration:
         for comparison in self._program.of_type(cst.Comparison):
             self._migrate_membership(comparison)
         for node in self._program.expressions():
-            if self._is_object(node) and self._is_stored(node):
+            # In the Responses API, it is the output of a response that is stored.
+            is_output = self._context.target.name != "chat" and self._values.kind(node) != "call"
+            if self._is_object(node) and self._is_stored(node) and not is_output:
                 self._convert(node)
 
     def _is_object(self, node: cst.CSTNode, *, fields: bool = False) -> bool:

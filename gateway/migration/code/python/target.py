@@ -74,6 +74,9 @@ class Responses:
 
     def has_calls(self, read: cst.BaseExpression) -> cst.BaseExpression:
         """Return whether a response has calls, for an expression that reads its call."""
+        message = message_of(read)
+        if message is not None and ":=" in syntax.code(message):
+            return self._filtered(read, "any({items})")
         return _replaced(
             read,
             'any(item.type == "function_call" for item in {message}.output)',
@@ -94,8 +97,23 @@ class Responses:
         return self._next(read, "[{items}]")
 
     def _next(self, read: cst.BaseExpression, template: str) -> cst.BaseExpression:
+        message = message_of(read)
+        if message is not None and ":=" in syntax.code(message):
+            # An assignment cannot be in the iterable of a comprehension.
+            return self._filtered(read, template)
         objects = 'item for item in {message}.output if item.type == "function_call"'
         dicts = 'item for item in {message}["output"] if item["type"] == "function_call"'
+        return _replaced(
+            read,
+            template.replace("{items}", objects),
+            template.replace("{items}", dicts),
+            template.replace("{items}", objects),
+        )
+
+    def _filtered(self, read: cst.BaseExpression, template: str) -> cst.BaseExpression:
+        template = template.replace("next(({items})", "next({items}")
+        objects = 'filter(lambda item: item.type == "function_call", {message}.output)'
+        dicts = 'filter(lambda item: item["type"] == "function_call", {message}["output"])'
         return _replaced(
             read,
             template.replace("{items}", objects),

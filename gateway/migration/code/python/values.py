@@ -98,6 +98,8 @@ class Values:
         self._known: dict[cst.CSTNode, Value | None] = {}
         # Functions that send a request with all keyword arguments that they receive.
         self.forwarders: dict[cst.FunctionDef, Value] = {}
+        # Variables that are a call at one place, and something else at another one.
+        self._mixed: set[tuple[Scope, str]] = set()
         # Dictionaries that accumulate the name and the arguments of a streamed call.
         self.accumulators = set(self._find_accumulators())
         # What is known of a request comes first: an expression can also be recognized by the names
@@ -144,6 +146,10 @@ class Values:
         if self._is_stable:
             self._known[node] = value
         return value
+
+    def is_mixed(self, name: cst.Name) -> bool:
+        """Whether a variable is a call at one place, and another part of a reply elsewhere."""
+        return (self._program.binding(name), name.value) in self._mixed
 
     def kind(self, node: cst.CSTNode) -> str | None:
         """Return the kind of an expression."""
@@ -234,9 +240,12 @@ class Values:
                 return None
 
     def _set_variable(self, scope: Scope, name: str, value: Value) -> None:
-        if (scope, name) not in self._variables:
+        former = self._variables.get((scope, name))
+        if former is None:
             self._variables[scope, name] = value
             self._is_changed = True
+        elif former.kind != value.kind and CALL in (former.kind, value.kind):
+            self._mixed.add((scope, name))
 
     def _set_attribute(self, name: str, value: Value) -> None:
         if name not in self._attributes:
@@ -389,7 +398,8 @@ class Values:
         """Return the value of a field."""
         if owner.kind == "record":
             return owner.part(name)
-        kind = _FIELDS.get((owner.kind, name))
+        # A variable can be something else at another place, so the name decides.
+        kind = CALL if name == FIELD else _FIELDS.get((owner.kind, name))
         if kind is not None:
             owner_is_dict = owner.is_dict if owner.kind != "field" else is_dict
             is_delta = name == "delta" or owner.is_delta
@@ -496,4 +506,6 @@ def _as_function(value: Value | None) -> Value | None:
 
 
 # Owners of these names have other things called `function_call`, for example in Gemini's SDK.
-_FOREIGN = frozenset(("part", "parts", "candidate", "candidates", "item", "node", "ast", "self"))
+_FOREIGN = frozenset(
+    ("part", "parts", "candidate", "candidates", "item", "node", "ast", "self", "additional_kwargs")
+)
