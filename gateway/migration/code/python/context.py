@@ -86,7 +86,7 @@ class Context:
             return False
         value = self.values.of(node)
         if value is not None:
-            return value.kind == "message"
+            return value.kind in ("message", "choice", "reply")
         return not self.request_dicts.is_request_dict(node) and not self.is_reason(node)
 
     def is_own(self, node: cst.BaseExpression) -> bool:

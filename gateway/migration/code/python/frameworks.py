@@ -15,7 +15,7 @@ from gateway.migration.code.python.values import FIELD
 LANGCHAIN: Final = "langchain"
 LLAMA_INDEX: Final = "llama-index"
 
-_CREATE_AGENT = "use create_openai_tools_agent, or create_tool_calling_agent"
+_CREATE_AGENT = "with LangChain, use create_openai_tools_agent, or create_tool_calling_agent"
 _TOOL = "use convert_to_openai_tool, whose result bind_tools accepts"
 _PARSER = "use the parsers for tools, such as JsonOutputToolsParser"
 _LANGCHAIN_NAMES: Final[Mapping[str, str]] = {

@@ -16,6 +16,7 @@ _NAMED_REASON = "the call is read by a name that is computed; read the calls in 
 _ROLE_MESSAGE = 'uses the role "function"'
 _ROLE_REASON = "the id of the call is needed where a message has this role"
 _DATA_REASON = "the messages are not made here; convert their data with dragoman migrate data"
+_NAME_REASON = "messages of tools have no name; find it by the id of the call"
 _TOOLS_REASON = "the program has both functions and tools; decide which of them it keeps"
 _OUTSIDE_REASON = "the call is used by callers of this module, which are not known"
 # Functions whose first argument, or that of a method, is the name of a field.
@@ -41,6 +42,7 @@ class Leftovers:
                 self._report.leave(node, RESULT, _ROLE_MESSAGE, _ROLE_REASON)
         self._find_tools()
         self._find_data()
+        self._find_names()
         self._find_library()
 
     def _is_explained(self, node: cst.SimpleString) -> bool:
@@ -104,6 +106,20 @@ class Leftovers:
                 strings = [comparison.left, *(one.comparator for one in comparison.comparisons)]
                 if any(syntax.string(one) == "function" for one in strings):
                     self._report.leave(comparison, RESULT, _ROLE_MESSAGE, _DATA_REASON)
+
+    def _find_names(self) -> None:
+        """Leave reads of the name of a result, which messages of tools do not have."""
+        for comparison in self._program.of_type(cst.Comparison):
+            strings = [comparison.left, *(one.comparator for one in comparison.comparisons)]
+            roles = [one for one in strings if syntax.names(one)[:1] == ["role"]]
+            if not any(syntax.string(one) == "function" for one in strings) or not roles:
+                continue
+            root, function = syntax.root(roles[0]), self._program.scope(comparison)
+            for node in self._program.of_type(cst.Subscript):
+                is_same = root is not None and syntax.code(node.value) == root.value
+                is_inside = self._program.scope(node) is function
+                if is_same and is_inside and syntax.key(node) == "name":
+                    self._report.leave(node, RESULT, _ROLE_MESSAGE, _NAME_REASON)
 
     def _find_library(self) -> None:
         """Leave reads of calls in a module whose callers send the functions."""

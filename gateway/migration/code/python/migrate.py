@@ -18,6 +18,7 @@ from gateway.migration.code.python.replies import ReplyMigration
 from gateway.migration.code.python.report import Report
 from gateway.migration.code.python.requests import RequestMigration
 from gateway.migration.code.python.responses import ResponsesMigration
+from gateway.migration.code.python.roles import RoleMigration
 from gateway.migration.code.python.sdk_client import OldClientMigration
 from gateway.migration.code.python.sdk_replies import OldReplyMigration
 from gateway.migration.code.python.target import TARGETS
@@ -52,7 +53,9 @@ def migrate_modules(
     OldReplyMigration(context).migrate()
     TypeMigration(context).migrate()
     ReplyMigration(context).migrate()
-    HistoryMigration(context, CallIds(context)).migrate()
+    ids = CallIds(context)
+    HistoryMigration(context, ids).migrate()
+    RoleMigration(context, ids).migrate()
     context.streams.migrate()
     # A program without legacy functions keeps its API.
     if to == "responses" and "functions" in context.report.families:

@@ -214,6 +214,8 @@ class Program:
         match self.parent(node):
             case cst.Attribute(attr=attr):
                 return attr is node
+            case cst.NameItem():
+                return True
             case cst.Arg(keyword=word) | cst.MatchKeywordElement(key=word):
                 return word is node
             case _:

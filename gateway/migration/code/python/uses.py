@@ -85,7 +85,15 @@ class Uses:
         is_field = argument.keyword is not None and argument.keyword.value == FIELD
         if is_field and syntax.code(call.func) == "dict":
             return "message" if syntax.keyword(call, "role") is not None else "other"
-        if self._references.callee(call) is not None:
+        callee = self._references.callee(call)
+        if is_field and isinstance(callee, cst.FunctionDef):
+            named = {
+                one.name.value for one in (*callee.params.params, *callee.params.kwonly_params)
+            }
+            if FIELD not in named:
+                # It becomes a field of what the function makes.
+                return "message"
+        if callee is not None:
             names = [name for name, one in self._references.arguments(call) if one is argument]
             return "kept" if names else "other"
         match call.func:
