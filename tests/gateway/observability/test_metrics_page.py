@@ -22,12 +22,14 @@ def test_page_lists_all_metrics() -> None:
         for name, kind, labels in ROW.findall(page)
     }
     defined = [one for one in vars(metrics).values() if isinstance(one, MetricWrapperBase)]
-    described = {
-        (family.name, type(one), tuple(one._labelnames))  # noqa: SLF001 - it has no public name
-        for one in defined
-        for family in one.describe()
-    }
-    assert listed == described
+    assert listed == {_description(one) for one in defined}
+
+
+def _description(metric: MetricWrapperBase) -> tuple[str, type, tuple[str, ...]]:
+    [family] = metric.describe()
+    # The labels have no public name.
+    labels: tuple[str, ...] = getattr(metric, "_labelnames")  # noqa: B009 - it is protected
+    return family.name, type(metric), labels
 
 
 def test_clients_cannot_create_series_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
