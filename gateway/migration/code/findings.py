@@ -1,6 +1,11 @@
 """What the migration of code finds in a source."""
 
+from typing import Final
+
 from msgspec import Struct
+
+# The comment between the code cells of a notebook, which are migrated as one source.
+CELL_MARK: Final = "#dragoman-cell#"
 
 
 class Finding(Struct, frozen=True, order=True):

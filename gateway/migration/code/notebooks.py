@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters import InvalidRequestError
-from gateway.migration.code.findings import Finding
+from gateway.migration.code.findings import CELL_MARK, Finding
 
 # A line with a magic, a command of the shell or a question is no Python; a comment stands for it.
 _MAGIC = re.compile(
@@ -18,7 +18,7 @@ _MAGIC = re.compile(
 )
 _MARK = "#dragoman-magic#"
 _HIDDEN = re.compile(rf"pass  {_MARK}")
-_SEPARATOR = "\n#dragoman-cell#\n"
+_SEPARATOR = f"\n{CELL_MARK}\n"
 _decoder = json.JSONDecoder(strict=False)
 _SPACE = re.compile(r"[ \t\r\n]*")
 

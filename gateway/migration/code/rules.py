@@ -76,7 +76,8 @@ converted, because the other messages in it are dictionaries.""",
                                  parallel_tool_calls=False
 
 Each function becomes a tool with the same schema. A legacy reply has at most one call, so one call
-at a time is requested: the program receives what it received before.""",
+at a time is requested: the program receives what it received before. If all calls are handled in
+loops, `parallel_tool_calls` is left out.""",
     ),
     "request-function-call": Rule(
         "functions",
@@ -96,7 +97,9 @@ The values have the same meaning.""",
     message.function_call.name             ->    message.tool_calls[0].function.name
     call = message.function_call           ->    call = message.tool_calls[0]
 
-The reply has at most one call, because `parallel_tool_calls` is false. A variable keeps the whole
+Where the statements that handle a call and add its result can be repeated, they become a loop over
+`message.tool_calls`. If that is not possible for all calls of a program, the reply has at most one
+call, because `parallel_tool_calls` is false. A variable keeps the whole
 tool call, as the result needs its id. A person must decide if a call is used in a way that cannot
 be followed, for example if it is stored in an object.""",
     ),

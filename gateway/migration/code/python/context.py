@@ -27,7 +27,7 @@ class Context:
         self.uses = Uses(program, self.references, self.values)
         self.request_dicts = RequestDicts(program, self.references, self.values)
         self.report = Report(program)
-        self.loops = Loops()
+        self.loops = Loops(program, self.values, self.uses, self.request_dicts, self.report)
         self.streams = Streams(program, self.values, self.uses, target, self.report)
 
     def is_dict(self, value: Value, node: cst.CSTNode) -> bool:

@@ -111,7 +111,7 @@ class Edits:
             comments = self._comments.get(module.body[0], [])
             comments[:] = [reason for reason in comments if COMMENT + reason not in written]
         applier = _Applier(self)
-        body = [_as_statement(one.visit(applier)) if one in changed else one for one in module.body]
+        body = [as_statement(one.visit(applier)) if one in changed else one for one in module.body]
         body = self._in_style(module, body, changed)
         updated = self.block(module, module.with_changes(body=body))
         for edit in self._edits.get(module, ()):
@@ -127,7 +127,7 @@ class Edits:
         if styles['"'] >= styles["'"]:
             return list(body)
         return [
-            _as_statement(one.visit(_SingleQuotes(_printer.code_for_node(original))))
+            as_statement(one.visit(_SingleQuotes(_printer.code_for_node(original))))
             if original in changed
             else one
             for original, one in zip(module.body, body, strict=True)
@@ -176,7 +176,7 @@ class Edits:
     def _expanded(self, pairs: Iterable[tuple[cst.CSTNode, cst.CSTNode]]) -> list[Statement]:
         found: list[Statement] = []
         for original, updated in pairs:
-            statement = _as_statement(updated)
+            statement = as_statement(updated)
             before = _parse_all(self._before.get(original, ()))
             if before and statement.leading_lines:
                 # Comments and empty lines stay in front.
@@ -192,7 +192,7 @@ class Edits:
         new = [COMMENT + reason for reason in self._comments.get(original, ())]
         if not new:
             return updated
-        leading: Sequence[cst.EmptyLine] = _as_statement(updated).leading_lines
+        leading: Sequence[cst.EmptyLine] = as_statement(updated).leading_lines
         written = _comments(leading)
         lines = [cst.EmptyLine(comment=cst.Comment(one)) for one in new if one not in written]
         return updated.with_changes(leading_lines=[*leading, *lines])
@@ -212,7 +212,8 @@ def _parse(code: str) -> Statement:
     return cst.parse_statement(code)
 
 
-def _as_statement(node: object) -> Statement:
+def as_statement(node: object) -> Statement:
+    """Return a node that is a statement."""
     assert isinstance(node, Statement)  # noqa: S101 - a statement stays one
     return node
 

@@ -57,6 +57,7 @@ def migrate_modules(
     HistoryMigration(context, ids).migrate()
     RoleMigration(context, ids).migrate()
     context.streams.migrate()
+    context.loops.migrate(context.target)
     # A program without legacy functions keeps its API.
     if to == "responses" and "functions" in context.report.families:
         ResponsesMigration(context).migrate()
