@@ -98,8 +98,8 @@ class ReplyMigration:
                 reason = "the variable is a call here, and something else at another place"
                 self._report.leave(node, READ, _MESSAGE, reason)
             case "kept":
-                is_guarded = self._context.uses.is_guarded(node, node)
-                self._rewrite(node, target.first_call if is_guarded else self._any_call(node))
+                is_there = self._context.uses.is_guarded(node, node) or self._is_required(node)
+                self._rewrite(node, target.first_call if is_there else self._any_call(node))
             case "default":
                 self._rewrite(node, self._function_or_none(node, value))
             case "message":
@@ -125,6 +125,16 @@ class ReplyMigration:
         names = [one for one in targets if isinstance(one, cst.Name)]
         is_reused = root is not None and any(one.value == root.value for one in names)
         return is_reused or any(map(self._context.values.is_mixed, names))
+
+    def _is_required(self, node: cst.BaseExpression) -> bool:
+        """Whether the variable of a call is only used for its name and its arguments."""
+        match self._program.parent(node):
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)]):
+                uses = self._program.uses(self._program.binding(target), target.value)
+            case _:
+                return False
+        reads = [use for use in uses if not self._program.is_target(use)]
+        return bool(reads) and all(self._context.uses.of(use) == "member" for use in reads)
 
     def _is_tried(self, node: cst.BaseExpression) -> bool:
         """Whether the program handles the exception of a missing item here."""

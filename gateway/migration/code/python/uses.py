@@ -189,6 +189,11 @@ class Uses:
                 case cst.IndentedBlock(body=body) | cst.Module(body=body):
                     if self._is_left_before(body, inner, wanted):
                         return True
+                case cst.ListComp() | cst.SetComp() | cst.GeneratorExp() if (
+                    inner is outer.elt
+                    and any(self._requires(one.test, wanted) for one in outer.for_in.ifs)
+                ):
+                    return True
                 case cst.FunctionDef() | cst.Lambda():
                     return False
                 case _:
