@@ -158,8 +158,10 @@ def keep_reply_fields(body: bytes, written: Wire, _context: ReplyContext) -> Wir
     changes = heads if details is None else heads | {"incomplete_details": details}
     if is_present(usage := received.get("usage", NULL)):
         changes["usage"] = _keep_usage_fields(cast("Wire", written["usage"]), usage)
-    # Clients of a reply that is changed anyway also receive the required fields that it lacks.
-    return {**written, **received, **changes, "output": output}
+    # A reply that is changed anyway also gets the fields of the specification that it lacks, but no
+    # usage that nobody has counted.
+    added = {name: value for name, value in written.items() if name != "usage"}
+    return {**added, **received, **changes, "output": output}
 
 
 def keep_response_fields(written: Wire, received: Fields, context: ReplyContext) -> Wire:

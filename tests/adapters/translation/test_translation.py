@@ -148,7 +148,7 @@ def test_reply_to_a_rewritten_request_passes() -> None:
     exchange.request(REQUEST)
     stream_translator = exchange.stream()
     assert stream_translator.plan.passthrough
-    stream = CHAT_STREAM % b"{}"
+    stream = CHAT_STREAM % b"null"
     assert feed_whole(stream_translator, stream) == stream
     body = CHAT_REPLY % CHAT_USAGE
     assert exchange.reply(body).body == body
