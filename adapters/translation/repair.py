@@ -1,5 +1,6 @@
 """Streams between two sides of the same dialect, of which only invalid frames are changed."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
@@ -31,6 +32,10 @@ from adapters.translation.streams import (
     is_complete,
 )
 from adapters.wire.error_body import redact_errors
+
+# The length of "data: ", which is all that most events have besides their data.
+_BEFORE_DATA = 6
+_ID_LINE = re.compile(rb"^id", re.MULTILINE)
 
 _UNENDED_REASON = "the backend's stream has no end marker; it was added"
 
@@ -99,7 +104,7 @@ class RepairedStream(PassedStream):
             if frame.name and not self._writer.names_events:
                 self._losses.dropped("stream", "names of events are removed")
                 block = _without_lines(block, b"event")
-            if block.startswith(b"id") or b"\nid" in block:
+            if len(block) > len(frame.data) + _BEFORE_DATA and _ID_LINE.search(block):
                 # After an event with an id, the openai package for Python fails at comments.
                 self._losses.dropped("stream", "ids of events are removed")
                 block = _without_lines(block, b"id")
