@@ -35,7 +35,7 @@ from adapters.wire.error_body import redact_errors
 
 # The length of "data: ", which is all that most events have besides their data.
 _BEFORE_DATA = 6
-_ID_LINE = re.compile(rb"^id", re.MULTILINE)
+_ID_LINE = re.compile(rb"^id(?::|$)", re.MULTILINE)
 
 _UNENDED_REASON = "the backend's stream has no end marker; it was added"
 

@@ -1,8 +1,8 @@
 """Reading of replies in which single values are malformed.
 
 A wrong type in a detail, such as a log probability, an annotation or a token count, costs this
-value, which is reported, and not the reply. Values that decide what the model said or which tool it
-called are not removed: a reply without them would be another reply.
+value, which is reported, and not the reply. Values that decide what the model answered or which
+tool it called are not removed: a reply without them would be another reply.
 """
 
 import re

@@ -58,8 +58,6 @@ _BODY_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 # Large, because vLLM's token counts include all token ids: megabytes for a long conversation.
 _MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
-# The statuses by which proxies and servers report that a backend does not work.
-_FAILURES: Final = frozenset((502, 503, 504))
 
 # A callback for httpx's `trace` extension.
 Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
@@ -310,7 +308,9 @@ class BackendClient:
             response = await transport.handle_async_request(request)
         except httpx.TransportError as failure:
             error = connection_error(failure, self.name)
-            if isinstance(error, BackendUnavailableError | OutOfResourcesError):
+            # Requests that were not sent show nothing of the backend.
+            unsent = isinstance(error, BackendUnavailableError | OutOfResourcesError)
+            if unsent or isinstance(failure, httpx.LocalProtocolError):
                 health.abandon()
             else:
                 health.fail(error.message)
@@ -321,10 +321,8 @@ class BackendClient:
             else:
                 health.abandon()
             raise
-        if response.status_code in _FAILURES:
-            health.fail(f"status {response.status_code}")
-        else:
-            health.succeed()
+        # Errors with a status may concern only one model or one client.
+        health.succeed()
         return response
 
     def _pause_before_retry(self, response: httpx.Response, backoff: float) -> float:

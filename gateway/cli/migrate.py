@@ -152,7 +152,7 @@ def _check_paths(options: DataOptions) -> None:
 
 @contextmanager
 def _exit_on_sigterm() -> Generator[None]:
-    """Let SIGTERM raise an exception, so that temporary files are removed."""
+    """Raise an exception on SIGTERM, so that temporary files are removed."""
 
     def exit_now(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(_SIGNAL_EXIT + number)

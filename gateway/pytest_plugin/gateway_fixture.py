@@ -140,7 +140,7 @@ class GatewayRunner:
 
 
 def _reject_other_hosts(config: Table) -> None:
-    """Let a test fail that would use the network without recording it."""
+    """Fail a test that would use the network without recording it."""
     for url in (str(table["url"]) for table in _backends(config) if "url" in table):
         if not _is_loopback(urlsplit(url).hostname or ""):
             fault = f"the backend {url} is called only while a test is recorded"

@@ -34,7 +34,7 @@ class Gate:
         self._opened: Future[None] = Future()
 
     def open(self) -> None:
-        """Let the scripts continue."""
+        """Continue the scripts that wait."""
         self._opened.set_result(None)
 
     @property

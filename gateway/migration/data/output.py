@@ -39,7 +39,7 @@ def open_output(path: Path) -> Generator[BinaryIO]:
 
 
 def back_up(file: Path, backup: Path) -> None:
-    """Give a file that will be replaced a second name, or copy it where this is not possible."""
+    """Link a file that will be replaced to a second name, or copy it if that is not possible."""
     try:
         os.link(file.resolve(), backup)
     except OSError:

@@ -132,3 +132,13 @@ def test_counts_that_are_not_reported_are_invented(
     assert [(loss.action, loss.path, loss.severity) for loss in losses] == [
         ("invented", "usage", severity)
     ]
+
+
+@pytest.mark.parametrize(("field", "passes"), [("identity: 1", True), ("id: 1", False)])
+def test_only_ids_of_events_are_removed(field: str, *, passes: bool) -> None:
+    event = chat_stream(chunk({"role": "assistant", "content": "Hi"})).split(b"\n\n")[0]
+    stream = Exchange("chat", "chat").stream()
+    sent = stream.feed(event + b"\n" + field.encode() + b"\n\n")
+    assert (field.encode() in sent) == passes
+    ids = [loss for loss in stream.finish().losses if loss.reason == "ids of events are removed"]
+    assert (not ids) == passes

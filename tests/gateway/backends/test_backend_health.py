@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import openai
 import pytest
 
-from gateway.pytest_plugin.scripted_backend import ScriptedBackend, json_reply
+from gateway.pytest_plugin.scripted_backend import ConnectionEnd, ScriptedBackend, json_reply
 from tests.gateway.addresses import refusing_address
 from tests.gateway.backend_replies import Turn, reply_body
 from tests.gateway.conftest import Harness, run_harness
@@ -19,7 +19,6 @@ from tests.judges.reading import JsonObject, objects_in
 REPLY = reply_body("chat", Turn("Hello."))
 CIRCUIT = "[circuit_breaker]\nfailures = 2\nopen_seconds = {}\n[retries]\nmax_retries = 0\n"
 ERROR = b'{"error": {"message": "no worker", "type": "server_error", "param": null, "code": null}}'
-DOWN = (json_reply(ERROR, status=503), json_reply(ERROR, status=503))
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +107,10 @@ def test_circuit_closes_after_a_successful_trial(
 ) -> None:
     config = CIRCUIT.format(0.2) + backend_table(backend.address, "flaky", "chat")
     with run_harness(backend, config, tmp_path_factory.mktemp("flaky")) as harness:
-        model = harness.enqueue("flaky", *DOWN, json_reply(REPLY))
+        closed = (ConnectionEnd.CLOSE,)
+        model = harness.enqueue("flaky", closed, closed, json_reply(REPLY))
         codes = [harness.error("chat", model).status_code for _ in range(3)]
-        assert codes == [503] * 3
+        assert codes == [502, 502, 503]
         assert len(backend.received(model)) == 2
 
         def is_answered() -> bool:
@@ -121,6 +121,16 @@ def test_circuit_closes_after_a_successful_trial(
 
         wait_until(is_answered)
         wait_until(lambda: '"event":"circuit closed"' in harness.gateway.log)
+
+
+def test_errors_of_one_model_do_not_stop_the_others(failing: Harness) -> None:
+    # The first backend is down, so the second one answers.
+    model, other = failing.new_model("first"), failing.new_model("first")
+    failing.backend.enqueue(model, *[json_reply(ERROR, status=503)] * 4)
+    assert {failing.error("chat", model).status_code for _ in range(4)} == {503}
+    assert len(failing.backend.received(model)) == 4
+    failing.backend.enqueue(other, json_reply(REPLY))
+    assert failing.ask("chat", other).text == "Hello."
 
 
 def test_message_and_parameter_of_a_rejected_request_are_logged(harness: Harness) -> None:

@@ -93,6 +93,18 @@ async def test_closed_port_is_unreachable(kind: Kind) -> None:
     assert monitor.connections == 0
 
 
+@every_kind
+async def test_header_that_cannot_be_sent_is_no_failure_of_the_backend(kind: Kind) -> None:
+    async with serving(always(OK)) as server:
+        config = BackendConfig("test", f"{server.address}/v1", "chat", transport=kind)
+        async with aclosing(make_transport(config)) as transport:
+            backend = backend_client(config, transport, retries=RetryConfig(max_retries=0))
+            headers = [(b"user-agent", b"a\nb")]
+            with pytest.raises(BackendDisconnectedError, match="LocalProtocolError"):
+                await backend.post(b"{}", headers, RecordingMonitor(), streams=False)
+            assert backend.health.up is None
+
+
 class EndlessStream(httpx.AsyncByteStream):
     """A body without an end, that counts the chunks read from it."""
 
